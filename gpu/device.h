@@ -11,12 +11,13 @@
  * and structs that were passed must stay unchanged until poll or wait reports that the stream is
  * idle, unless the function is documented to copy them.
  *
- * Work       One op, described by the arguments that td_op_infer accepted. Tensor data are device
- *            addresses or, if the tensors are small (direct_bytes), addresses of pinned host
- *            memory. The caller merges several calls into one launch, and `items` only lets the
- *            device report per call. Strings are not supported. The caller has checked the values
- *            that td_op.valid checks. Keys with an index (`key_index`) belong to a table: the
- *            index's `keys` and `blocks` are on the device, and its image is 256-byte aligned.
+ * Work       One op, described by the arguments that td_op_infer accepted, or a chain of
+ *            elementwise ops. Tensor data are device addresses or, if the tensors are small
+ *            (direct_bytes), addresses of pinned host memory. The caller merges several calls into
+ *            one launch, and `items` only lets the device report per call. The steps of a program
+ *            are submitted one after another. Strings are not supported. The caller has checked the
+ *            values that td_op.valid checks. Keys with an index (`key_index`) belong to a table:
+ *            the index's `keys` and `blocks` are on the device, and its image is 256-byte aligned.
  * Results    The same as from the op's CPU kernel, bit for bit if the op moves data. The terms of a
  *            sum can be added in another order, and a zero sum can have the other sign. Rows whose
  *            scores differ only by rounding can be found in another order. A row whose index is out
@@ -39,9 +40,9 @@
 #ifndef TD_GPU_DEVICE_H
 #define TD_GPU_DEVICE_H
 
-#include "kernels/op.h"
+#include "kernels/chain/calls.h"
 
-#define TD_DEVICE_ABI         8
+#define TD_DEVICE_ABI         9
 #define TD_DEVICE_PLUGIN_NAME "td_device_plugin"
 #define TD_DEVICE_TEXT        128
 
@@ -70,6 +71,8 @@ struct td_device_info {
      * between device and CPU. */
     /* Latency of a small copy, a launch and a copy back, including the wait. */
     uint64_t launch_ns;
+    /* Time of another small launch on the same stream, before the copy back. */
+    uint64_t next_launch_ns;
     /* Bandwidth from pinned host memory to the device. */
     uint64_t copy_bytes_per_us;
     /* Bandwidth from the device to pinned host memory. */
@@ -94,10 +97,15 @@ struct td_device_report {
 /* Describes the work of one run. */
 struct td_device_work {
     const struct td_op *op;
-    /* Tensor data are device addresses. Outputs are 256-byte aligned, and inputs can point into a
+    /* Tensor data are device addresses. Outputs are 64-byte aligned, and inputs can point into a
      * larger allocation. workspace_bytes ignores the addresses. args->plan is the plan that infer
      * made on the host. `run` copies what it needs from args before it returns. */
     const struct td_op_args *args;
+    /* A chain of n_chain elementwise ops, of which `op` and `args` are the first; or NULL. The
+     * results have the same bits as if each op ran alone on this device. A device that supports
+     * each op of a chain also supports the chain. */
+    const struct td_chain_call *chain;
+    int n_chain;
     /* Number of items, at least 1. Items are consecutive ranges of the queries
      * (kernels/op_rows.h). */
     int n_items;

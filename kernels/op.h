@@ -302,8 +302,9 @@ struct td_op {
      * outputs are undefined. */
     td_status (*run)(struct td_op_args *args, struct td_exec *exec, struct td_error *err);
     /* True if run would accept the values of the index inputs, ignoring indices out of range that a
-     * device reports (td_op.rows). For example, returns false for decreasing offsets. Called after
-     * infer, for devices whose kernels do not check values. NULL if run accepts any values. */
+     * device reports (td_op.rows). For example, returns false for decreasing offsets. Also returns
+     * false if values to check have no data. Called after infer, for devices whose kernels do not
+     * check values. NULL if run accepts any values. */
     bool (*valid)(const struct td_op_args *args);
     /* Describes how run will compute the call (op_plan.h). NULL if the op has no plan. */
     td_status (*explain)(const struct td_op_args *args, int threads, struct td_arena *arena,

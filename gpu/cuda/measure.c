@@ -17,6 +17,7 @@
 #define CALL_BYTES   ((size_t)4 << 10)
 #define CALL_REPEATS 20
 #define REPEATS      3
+#define LAUNCHES     20   /* number of launches that are measured together */
 #define SIDE         1024 /* number of rows of the square matrices in the measured products */
 #define WAIT_NS      INT64_C(60000000000)
 
@@ -54,6 +55,15 @@ static td_status bench_launch(const struct bench *bench, struct td_error *err)
     };
     return td_cuda_check(bench->stream->device, td_cuda_gather(&args, bench->stream->stream),
                          "launch a kernel", err);
+}
+
+/* Submits the launches of a program with small tensors. */
+static td_status bench_launches(const struct bench *bench, struct td_error *err)
+{
+    td_status status = TD_OK;
+    for (int i = 0; i < LAUNCHES && status == TD_OK; i++)
+        status = bench_launch(bench, err);
+    return status;
 }
 
 /* Submits the same work as a batch of small calls. */
@@ -237,10 +247,12 @@ static td_status clear(const struct bench *bench, struct td_error *err)
 static td_status run_benchmarks(const struct bench *bench, struct td_device_info *info,
                                 struct td_error *err)
 {
-    uint64_t launch, call, copy, back, fill, device_copy, gemm;
+    uint64_t launch, launches, call, copy, back, fill, device_copy, gemm;
     td_status status = clear(bench, err);
     if (status == TD_OK)
         status = best_of(bench, bench_launch, CALL_REPEATS, &launch, err);
+    if (status == TD_OK)
+        status = best_of(bench, bench_launches, CALL_REPEATS, &launches, err);
     if (status == TD_OK)
         status = best_of(bench, bench_call, CALL_REPEATS, &call, err);
     if (status == TD_OK)
@@ -264,6 +276,7 @@ static td_status run_benchmarks(const struct bench *bench, struct td_device_info
     if (status != TD_OK)
         return status;
     info->launch_ns = call;
+    info->next_launch_ns = launches / LAUNCHES;
     info->copy_bytes_per_us = rate(bench->copy_bytes, copy, launch);
     info->back_bytes_per_us = rate(bench->copy_bytes, back, launch);
     info->fill_bytes_per_us = rate(bench->copy_bytes, fill, 0);

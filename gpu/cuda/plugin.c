@@ -20,14 +20,21 @@ _Static_assert(TD_BOUNDS_ERROR == 0 && TD_BOUNDS_ZERO == 1 && TD_BOUNDS_CLIP == 
     _Static_assert(sizeof(struct td_cuda_##kernel##_args) <= TD_CUDA_PARAMETER_BYTES,              \
                    "parameters of " #kernel)
 ASSERT_PARAMETERS_FIT(bags);
+ASSERT_PARAMETERS_FIT(elementwise);
 ASSERT_PARAMETERS_FIT(find);
 ASSERT_PARAMETERS_FIT(gather);
 ASSERT_PARAMETERS_FIT(gemm);
+ASSERT_PARAMETERS_FIT(normalise);
+ASSERT_PARAMETERS_FIT(one_hot);
 ASSERT_PARAMETERS_FIT(partition);
 ASSERT_PARAMETERS_FIT(permute);
+ASSERT_PARAMETERS_FIT(reduce);
+ASSERT_PARAMETERS_FIT(scan);
 ASSERT_PARAMETERS_FIT(search);
+ASSERT_PARAMETERS_FIT(segments);
 ASSERT_PARAMETERS_FIT(stitch);
 ASSERT_PARAMETERS_FIT(sumprod);
+ASSERT_PARAMETERS_FIT(top_k);
 _Static_assert(TD_CUDA_MAX_DEPTH == TD_MAX_RANK, "a tuple has at most one component per dimension");
 
 #define KIND "cuda"
@@ -52,6 +59,38 @@ static const struct td_cuda_op *find_op(const char *name)
         KERNELS_OF(find),
         KERNELS_OF(lookup),
         KERNELS_OF(search),
+        KERNELS_OF(top_k),
+        KERNELS_OF(cumsum),
+        KERNELS_OF(one_hot),
+        [TD_OP_NUMBER_reshape] = &td_cuda_layout_op,
+        [TD_OP_NUMBER_expand_dims] = &td_cuda_layout_op,
+        [TD_OP_NUMBER_squeeze] = &td_cuda_layout_op,
+        [TD_OP_NUMBER_transpose] = &td_cuda_layout_op,
+        [TD_OP_NUMBER_slice] = &td_cuda_layout_op,
+        [TD_OP_NUMBER_concat] = &td_cuda_joining_op,
+        [TD_OP_NUMBER_stack] = &td_cuda_joining_op,
+        [TD_OP_NUMBER_softmax] = &td_cuda_normalise_op,
+        [TD_OP_NUMBER_log_softmax] = &td_cuda_normalise_op,
+        [TD_OP_NUMBER_l2_normalize] = &td_cuda_normalise_op,
+        [TD_OP_NUMBER_layer_norm] = &td_cuda_normalise_op,
+        [TD_OP_NUMBER_segment_sum] = &td_cuda_segments_op,
+        [TD_OP_NUMBER_segment_mean] = &td_cuda_segments_op,
+        [TD_OP_NUMBER_segment_max] = &td_cuda_segments_op,
+        [TD_OP_NUMBER_segment_min] = &td_cuda_segments_op,
+        [TD_OP_NUMBER_segment_prod] = &td_cuda_segments_op,
+        [TD_OP_NUMBER_reduce_sum] = &td_cuda_reduce_op,
+        [TD_OP_NUMBER_reduce_mean] = &td_cuda_reduce_op,
+        [TD_OP_NUMBER_reduce_max] = &td_cuda_reduce_op,
+        [TD_OP_NUMBER_reduce_min] = &td_cuda_reduce_op,
+        [TD_OP_NUMBER_reduce_prod] = &td_cuda_reduce_op,
+        [TD_OP_NUMBER_reduce_any] = &td_cuda_reduce_op,
+        [TD_OP_NUMBER_reduce_all] = &td_cuda_reduce_op,
+        [TD_OP_NUMBER_argmax] = &td_cuda_reduce_op,
+        [TD_OP_NUMBER_argmin] = &td_cuda_reduce_op,
+        [TD_OP_NUMBER_cast] = &td_cuda_elementwise_op,
+#define TD_ELEMENTWISE(op, ...) [TD_OP_NUMBER_##op] = &td_cuda_elementwise_op,
+#include "kernels/elementwise/elementwise.def"
+#undef TD_ELEMENTWISE
     };
     static const char *const names[TD_OP_COUNT] = {
 #define TD_OP(folder, op) #op,
@@ -68,6 +107,14 @@ static bool supports(const struct td_op *op, const struct td_op_args *args)
 {
     const struct td_cuda_op *cuda_op = find_op(op->name);
     return cuda_op && cuda_op->supports(args);
+}
+
+static bool supports_work(const struct td_device_work *work)
+{
+    bool supported = supports(work->op, work->args);
+    for (int c = 0; c < work->n_chain; c++)
+        supported = supported && supports(work->chain[c].args->op, work->chain[c].args);
+    return supported;
 }
 
 static size_t workspace_bytes(struct td_device *device, const struct td_device_work *work)
@@ -87,7 +134,7 @@ static td_status run(struct td_device_stream *stream, const struct td_device_wor
     if (status != TD_OK)
         return status;
     const struct td_cuda_op *cuda_op = find_op(work->op->name);
-    if (!cuda_op || !cuda_op->supports(work->args))
+    if (!cuda_op || !supports_work(work))
         return td_error_set(err, TD_NOT_SUPPORTED, "%s has no kernel for this %s",
                             device->info.name, work->op->name);
     stream->awaited_ns = 0;
@@ -158,10 +205,12 @@ static td_status no_device(cudaError_t error, struct td_error *err)
 static cudaError_t load_kernels(void)
 {
     static cudaError_t (*const load[])(void) = {
-        td_cuda_bags_load,        td_cuda_find_load,          td_cuda_gather_load,
-        td_cuda_gemm_load,        td_cuda_partition_load,     td_cuda_permute_load,
-        td_cuda_search_best_load, td_cuda_search_scores_load, td_cuda_stitch_load,
-        td_cuda_sumprod_load,
+        td_cuda_bags_load,          td_cuda_elementwise_load, td_cuda_find_load,
+        td_cuda_gather_load,        td_cuda_gemm_load,        td_cuda_normalise_load,
+        td_cuda_one_hot_load,       td_cuda_partition_load,   td_cuda_scan_load,
+        td_cuda_permute_load,       td_cuda_reduce_load,      td_cuda_search_best_load,
+        td_cuda_search_scores_load, td_cuda_segments_load,    td_cuda_stitch_load,
+        td_cuda_sumprod_load,       td_cuda_top_k_load,
     };
     cudaError_t error = cudaSuccess;
     for (size_t i = 0; i < sizeof(load) / sizeof(load[0]) && error == cudaSuccess; i++)

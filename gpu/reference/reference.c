@@ -75,6 +75,7 @@ static void reference_info(struct td_device *device, struct td_device_info *out)
         .memory_used = device->used,
         .direct_bytes = (uint64_t)own->direct_bytes,
         .launch_ns = own->launch_us > 0 ? (uint64_t)own->launch_us * 1000 : 1,
+        .next_launch_ns = (uint64_t)own->launch_us * 1000,
         .copy_bytes_per_us = per_us(own->copy_mb_per_s),
         .back_bytes_per_us = per_us(td_reference_back_mb_per_s(own)),
         .fill_bytes_per_us = per_us(own->fill_mb_per_s),

@@ -5,8 +5,9 @@
 #include "gpu/device.h"
 #include "gpu/reference/options.h"
 
-#define TD_REFERENCE_ALIGN 256       /* alignment of device memory in bytes */
-#define TD_REFERENCE_NEVER INT64_MAX /* a time that never comes */
+#define TD_REFERENCE_ALIGN        256       /* alignment of device memory in bytes */
+#define TD_REFERENCE_OUTPUT_ALIGN 64        /* minimum alignment of the outputs of a launch */
+#define TD_REFERENCE_NEVER        INT64_MAX /* a time that never comes */
 
 struct td_device {
     struct td_reference_options options; /* options; without faults if `recover` removes them */

@@ -20,29 +20,63 @@ bool td_reference_supports(const struct td_op *op, const struct td_op_args *args
     return true;
 }
 
+/* The calls of the work: those of a chain, or a single one. */
+static int n_calls(const struct td_device_work *work)
+{
+    return work->chain ? work->n_chain : 1;
+}
+
+static const struct td_op_args *call_args(const struct td_device_work *work, int i)
+{
+    return work->chain ? work->chain[i].args : work->args;
+}
+
+/* True if an input of call i has memory: it is not the result of another call of the chain. */
+static bool has_input(const struct td_device_work *work, int i, int input)
+{
+    return !work->chain || work->chain[i].operands[input] < 0;
+}
+
+static bool has_outputs(const struct td_device_work *work, int i)
+{
+    return !work->chain || !work->chain[i].is_inner;
+}
+
 /* Includes the alignment padding of the arena, whose first block is the workspace. */
 size_t td_reference_workspace_bytes(struct td_device *device, const struct td_device_work *work)
 {
     enum { PADDING = 1024 };
+    uint64_t bytes = 0;
     (void)device;
-    struct td_cost cost = work->op->cost(work->args);
-    uint64_t bytes = cost.workspace + cost.workspace_per_thread;
+    for (int i = 0; i < n_calls(work); i++) {
+        const struct td_op_args *args = call_args(work, i);
+        const struct td_cost cost = args->op->cost(args);
+        bytes += cost.workspace + cost.workspace_per_thread;
+    }
     return bytes > 0 ? (size_t)bytes + PADDING : 0;
 }
 
-/* True if the work's tensors are allowed to be in pinned memory. */
-static bool is_direct(const struct td_device *device, const struct td_device_work *work)
+/* The bytes of the call's inputs and outputs that are in pinned memory. */
+static uint64_t pinned_bytes(const struct td_device *device, const struct td_op_args *args)
 {
-    const struct td_op_args *args = work->args;
     uint64_t bytes = 0;
-    for (int i = 0; i < work->op->n_inputs; i++)
+    for (int i = 0; i < args->op->n_inputs; i++)
         for (int j = 0; j < args->inputs[i].count; j++)
             if (td_reference_in_blocks(device->host_blocks, args->inputs[i].tensors[j].data, 1))
                 bytes += args->inputs[i].tensors[j].bytes;
     for (int i = 0; i < args->n_outputs; i++)
         if (td_reference_in_blocks(device->host_blocks, args->outputs[i].data, 1))
             bytes += args->outputs[i].bytes;
-    return !args->plan && bytes <= (uint64_t)device->options.direct_bytes;
+    return bytes;
+}
+
+/* True if the work's tensors are allowed to be in pinned memory. */
+static bool is_direct(const struct td_device *device, const struct td_device_work *work)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < n_calls(work); i++)
+        bytes += pinned_bytes(device, call_args(work, i));
+    return !work->args->plan && bytes <= (uint64_t)device->options.direct_bytes;
 }
 
 static td_status not_in_memory(const char *name, int number, const struct td_tensor *tensor,
@@ -59,12 +93,9 @@ static td_status check_tensor(const struct td_device *device, const char *name, 
                               struct td_error *err)
 {
     char message[200];
-    if (direct && td_reference_in_blocks(device->host_blocks, tensor->data, tensor->bytes)) {
-        if (align > 64)
-            align = 64;
-    } else if (!td_reference_in_blocks(device->blocks, tensor->data, tensor->bytes)) {
+    if (!(direct && td_reference_in_blocks(device->host_blocks, tensor->data, tensor->bytes)) &&
+        !td_reference_in_blocks(device->blocks, tensor->data, tensor->bytes))
         return not_in_memory(name, number, tensor, err);
-    }
     if (tensor->bytes > 0 && (uintptr_t)tensor->data % align != 0)
         snprintf(message, sizeof(message), "%s[%d] at %p is not aligned to %zu bytes", name, number,
                  tensor->data, align);
@@ -86,23 +117,43 @@ static td_status check_index(const struct td_device *device, const struct td_ten
         err, "the index of keys is not in device memory, or belongs to other keys");
 }
 
+static td_status check_input(const struct td_device *device, const struct td_device_work *work,
+                             int call, int input, struct td_error *err)
+{
+    const struct td_op_args *args = call_args(work, call);
+    td_status status = TD_OK;
+    for (int j = 0; status == TD_OK && j < args->inputs[input].count; j++) {
+        const struct td_tensor *tensor = &args->inputs[input].tensors[j];
+        status = check_tensor(device, args->op->inputs[input].name, j, tensor,
+                              td_dtype_info(tensor->dtype)->align, is_direct(device, work), err);
+        if (status == TD_OK)
+            status = check_index(device, tensor, err);
+    }
+    return status;
+}
+
+static td_status check_outputs(const struct td_device *device, const struct td_device_work *work,
+                               int call, struct td_error *err)
+{
+    const struct td_op_args *args = call_args(work, call);
+    td_status status = TD_OK;
+    for (int i = 0; status == TD_OK && i < args->n_outputs; i++)
+        status = check_tensor(device, "outputs", i, &args->outputs[i], TD_REFERENCE_OUTPUT_ALIGN,
+                              is_direct(device, work), err);
+    return status;
+}
+
 static td_status check_tensors(const struct td_device *device, const struct td_device_work *work,
                                struct td_error *err)
 {
-    const struct td_op_args *args = work->args;
-    const bool direct = is_direct(device, work);
     td_status status = TD_OK;
-    for (int i = 0; i < work->op->n_inputs; i++)
-        for (int j = 0; status == TD_OK && j < args->inputs[i].count; j++) {
-            const struct td_tensor *tensor = &args->inputs[i].tensors[j];
-            status = check_tensor(device, work->op->inputs[i].name, j, tensor,
-                                  td_dtype_info(tensor->dtype)->align, direct, err);
-            if (status == TD_OK)
-                status = check_index(device, tensor, err);
-        }
-    for (int i = 0; status == TD_OK && i < args->n_outputs; i++)
-        status =
-            check_tensor(device, "outputs", i, &args->outputs[i], TD_REFERENCE_ALIGN, direct, err);
+    for (int c = 0; c < n_calls(work); c++) {
+        for (int i = 0; status == TD_OK && i < call_args(work, c)->op->n_inputs; i++)
+            if (has_input(work, c, i))
+                status = check_input(device, work, c, i, err);
+        if (status == TD_OK && has_outputs(work, c))
+            status = check_outputs(device, work, c, err);
+    }
     return status;
 }
 
@@ -145,9 +196,10 @@ static td_status check_work(struct td_device *device, const struct td_device_wor
                             struct td_error *err)
 {
     td_status status = td_reference_check(device, err);
-    if (status == TD_OK && !td_reference_supports(work->op, work->args))
-        status =
-            td_error_set(err, TD_NOT_SUPPORTED, "the reference device does not support strings");
+    for (int i = 0; status == TD_OK && i < n_calls(work); i++)
+        if (!td_reference_supports(call_args(work, i)->op, call_args(work, i)))
+            status = td_error_set(err, TD_NOT_SUPPORTED,
+                                  "the reference device does not support strings");
     if (status == TD_OK)
         status = check_items(work, err);
     if (status == TD_OK)
@@ -174,6 +226,8 @@ static td_status run_kernel(const struct td_device_work *work, struct td_exec *e
 {
     const struct td_op *op = work->op;
     struct td_op_args args = *work->args;
+    if (work->chain)
+        return td_chain_run_calls(work->chain, work->n_chain, exec, err);
     const td_status status = op->run(&args, exec, err);
     if (status != TD_INDEX_OUT_OF_BOUNDS && status != TD_KEY_NOT_FOUND)
         return status;

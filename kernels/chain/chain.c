@@ -8,10 +8,16 @@
 
 /* ---- Building ---------------------------------------------------------------------------- */
 
+/* True if two descriptions are of the same tensor. */
+static bool is_same(const struct td_tensor *a, const struct td_tensor *b)
+{
+    return a->data == b->data && a->dtype == b->dtype && td_shape_equal(&a->shape, &b->shape);
+}
+
 int td_chain_input(struct td_chain *chain, const struct td_tensor *tensor)
 {
     for (int i = 0; i < chain->n_inputs; i++)
-        if (chain->inputs[i] == tensor)
+        if (is_same(chain->inputs[i], tensor))
             return i;
     assert(chain->n_inputs < TD_CHAIN_INPUTS && chain->n_steps == 0);
     chain->inputs[chain->n_inputs] = tensor;

@@ -163,6 +163,19 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return td_chain_run(&chain, exec, err);
 }
 
+/* Implements td_op.valid for the ops that check the values of y. */
+static bool has_valid_y(const struct td_op_args *args)
+{
+    const struct td_tensor *y = args->inputs[1].tensors;
+    struct td_arena none;
+    struct td_exec exec;
+    if (td_dtype_is_float(y->dtype) || td_dtype_is_complex(y->dtype) || y->numel == 0)
+        return true;
+    td_arena_init(&none, NULL, 0, td_memory_heap());
+    td_exec_serial(&exec, &none);
+    return y->data && detail_of(args)->check(y, args->op->name, &exec, TD_IGNORED) == TD_OK;
+}
+
 static const struct td_op_chain op_chain = { can_add, add };
 
 /* ---- Descriptors ------------------------------------------------------------------------- */
@@ -247,6 +260,10 @@ static const td_status errors_DIVISOR[] = { TD_SHAPE_MISMATCH, TD_DIVISION_BY_ZE
 #define check_BROADCAST NULL
 #define check_DIVISOR   td_check_divisors
 #define check_EXPONENT  td_check_exponents
+#define valid_PLAIN     NULL
+#define valid_BROADCAST NULL
+#define valid_DIVISOR   has_valid_y
+#define valid_EXPONENT  has_valid_y
 
 #define RESULT_SAME TD_DTYPE_COUNT
 #define RESULT_PART TD_DTYPE_COUNT
@@ -291,6 +308,7 @@ static const td_status errors_DIVISOR[] = { TD_SHAPE_MISMATCH, TD_DIVISION_BY_ZE
         .infer = infer,                                                                            \
         .cost = cost,                                                                              \
         .run = run,                                                                                \
+        .valid = valid_##faults,                                                                   \
         .chain = &op_chain,                                                                        \
         .detail = &op##_detail,                                                                    \
     };

@@ -69,6 +69,8 @@ bool td_bag_starts_valid(const struct td_op_args *args)
     if (td_embedding_bag_by_rows(args))
         return true;
     const struct td_rows_order order = order_of(args);
+    if (order.ids->numel > 0 && !order.ids->data)
+        return false;
     return td_rows_order_holds(&order) && (order.ids->numel == 0 || has_right_end(args));
 }
 

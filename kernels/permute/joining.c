@@ -36,6 +36,16 @@ td_status td_joining_output(struct td_op_args *args, const struct td_shape *shap
     return TD_OK;
 }
 
+int64_t td_joining_rows(const struct td_op_args *args, int i, int64_t *chunk, int64_t *begin,
+                        int64_t *row)
+{
+    const struct plan *plan = args->plan;
+    *chunk = (plan->start[i + 1] - plan->start[i]) * plan->inner;
+    *begin = plan->start[i] * plan->inner;
+    *row = plan->start[plan->count] * plan->inner;
+    return plan->n_rows;
+}
+
 td_status td_joining_mismatch(const struct td_op_args *args, int i, struct td_error *err)
 {
     const struct td_operand *inputs = &args->inputs[0];

@@ -21,6 +21,12 @@ TD_MUST_CHECK td_status td_joining_output(struct td_op_args *args, const struct 
                                           int axis, const int64_t *start, struct td_arena *arena,
                                           struct td_error *err);
 
+/* Returns the number of rows of an output with elements. Sets *chunk to the number of elements of
+ * input i in each row, *begin to their place in a row of the output, and *row to the number of
+ * elements of a row. */
+int64_t td_joining_rows(const struct td_op_args *args, int i, int64_t *chunk, int64_t *begin,
+                        int64_t *row);
+
 /* Adds the shapes of inputs[0] and inputs[i] to a SHAPE_MISMATCH error, and names inputs[i] as the
  * invalid input. */
 td_status td_joining_mismatch(const struct td_op_args *args, int i, struct td_error *err);

@@ -1,9 +1,5 @@
 #include "kernels/program/fuse.h"
 
-#include "kernels/chain/chain.h"
-
-#include <string.h>
-
 /* ---- Groups ------------------------------------------------------------------------------ */
 
 /* What a group needs of a chain so far. */
@@ -72,49 +68,27 @@ void td_program_fuse(struct td_program_plan *plan)
 
 /* ---- Running ----------------------------------------------------------------------------- */
 
-/* The tensor of an operand that is computed outside the group. The tensor of a constant is in the
- * arguments of its only reader. */
-static const struct td_tensor *outside(const struct td_program_plan *plan, int s, int input)
-{
-    const int value = plan->program->steps[s].inputs[input].values[0];
-    const bool is_constant =
-        plan->program->values[value].step < 0 && value >= plan->program->op.n_inputs;
-    return is_constant ? plan->steps[s].args.inputs[input].tensors : &plan->values[value].tensor;
-}
-
-static void add_inputs(const struct td_program_plan *plan, int s, struct td_chain *chain,
-                       int *values)
-{
-    const struct td_program_step *step = &plan->program->steps[s];
-    for (int i = 0; i < step->op->n_inputs; i++) {
-        const int value = step->inputs[i].values[0];
-        if (plan->program->values[value].step < plan->steps[s].first)
-            values[value] = td_chain_input(chain, outside(plan, s, i));
-    }
-}
-
-static void add_step(struct td_program_plan *plan, int s, struct td_chain *chain, int *values,
-                     td_isa isa)
-{
-    const struct td_program_step *step = &plan->program->steps[s];
-    const int result = step->results[0];
-    int operands[TD_CHAIN_OPERANDS];
-    for (int i = 0; i < step->op->n_inputs; i++)
-        operands[i] = values[step->inputs[i].values[0]];
-    values[result] = step->op->chain->add(
-        &plan->steps[s].args, chain, operands,
-        plan->values[result].is_inner ? NULL : &plan->values[result].tensor, isa);
-}
-
-td_status td_program_run_chain(struct td_program_plan *plan, int first, int *values,
-                               struct td_exec *exec, struct td_error *err)
+int td_program_chain_calls(const struct td_program_plan *plan, int first,
+                           struct td_chain_call *calls)
 {
     const int last = plan->steps[first].last;
-    const td_isa isa = td_isa_resolve(exec->isa);
-    struct td_chain chain = { .shape = *shape_of(plan, first) };
-    for (int s = first; s <= last; s++)
-        add_inputs(plan, s, &chain, values);
-    for (int s = first; s <= last; s++)
-        add_step(plan, s, &chain, values, isa);
-    return td_chain_run(&chain, exec, err);
+    for (int s = first; s <= last; s++) {
+        const struct td_program_step *step = &plan->program->steps[s];
+        struct td_chain_call *call = &calls[s - first];
+        call->args = &plan->steps[s].args;
+        call->is_inner = plan->values[step->results[0]].is_inner;
+        for (int i = 0; i < step->op->n_inputs; i++) {
+            const int producer = plan->program->values[step->inputs[i].values[0]].step;
+            call->operands[i] = producer < first ? -1 : producer - first;
+        }
+    }
+    return last - first + 1;
+}
+
+td_status td_program_run_chain(const struct td_program_plan *plan, int first, struct td_exec *exec,
+                               struct td_error *err)
+{
+    struct td_chain_call calls[TD_CHAIN_STEPS];
+    const int n = td_program_chain_calls(plan, first, calls);
+    return td_chain_run_calls(calls, n, exec, err);
 }

@@ -6,14 +6,20 @@
 #ifndef TD_KERNELS_PROGRAM_FUSE_H
 #define TD_KERNELS_PROGRAM_FUSE_H
 
+#include "kernels/chain/calls.h"
 #include "kernels/program/plan.h"
 
 /* Sets the group of each step. */
 void td_program_fuse(struct td_program_plan *plan);
 
-/* Runs the steps of the group that begins with step `first`. The results that are used outside the
- * group have memory. `values` has room for the number of each value in the chain. */
-TD_MUST_CHECK td_status td_program_run_chain(struct td_program_plan *plan, int first, int *values,
+/* Describes the steps of the group that begins with step `first` as calls of a chain. `calls` has
+ * room for TD_CHAIN_STEPS of them. Returns their number. */
+int td_program_chain_calls(const struct td_program_plan *plan, int first,
+                           struct td_chain_call *calls);
+
+/* Runs the steps of the group that begins with step `first`. Their inputs have data, and so have
+ * the results that are used outside the group. */
+TD_MUST_CHECK td_status td_program_run_chain(const struct td_program_plan *plan, int first,
                                              struct td_exec *exec, struct td_error *err);
 
 #endif

@@ -10,6 +10,13 @@
 
 #define TD_PROGRAM_NO_PLACE SIZE_MAX
 
+/* A tensor in the arguments of a step. */
+struct td_program_use {
+    struct td_tensor *tensor;
+    int input; /* number of the tensor in plan->inputs, or -1 for the result of a step */
+    int root;  /* the value whose data the tensor has */
+};
+
 struct td_program_plan {
     const struct td_program *program;
     const struct td_op_args *call; /* the arguments of the program */
@@ -32,6 +39,12 @@ struct td_program_plan {
         size_t place; /* of a root: offset in the block, or TD_PROGRAM_NO_PLACE */
     } * values;
     size_t block_bytes; /* size of the block that holds the results */
+    /* Set by td_program_find_inputs: the tensors that the program reads, each once, and all tensors
+     * in the arguments of its steps, in the order of the steps. */
+    struct td_tensor **inputs;
+    int n_inputs;
+    struct td_program_use *uses;
+    int n_uses;
 };
 
 /* Describes all steps that do not depend on computed values, missing constants or missing

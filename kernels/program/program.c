@@ -99,6 +99,18 @@ static struct td_cost cost(const struct td_op_args *args)
     return sum;
 }
 
+/* Implements td_op.valid for the steps that are described. Their index inputs have data. */
+static bool valid(const struct td_op_args *args)
+{
+    const struct td_program_plan *plan = args->plan;
+    bool is_valid = true;
+    for (int s = 0; s < plan->program->n_steps && is_valid; s++) {
+        const struct td_op *op = plan->program->steps[s].op;
+        is_valid = !plan->steps[s].is_inferred || !op->valid || op->valid(&plan->steps[s].args);
+    }
+    return is_valid;
+}
+
 /* ---- Descriptor -------------------------------------------------------------------------- */
 
 const struct td_program *td_program_of(const struct td_op *op)
@@ -116,5 +128,6 @@ void td_program_describe(struct td_program *program, struct td_input_spec *input
     program->op.infer = infer;
     program->op.cost = cost;
     program->op.run = td_program_run;
+    program->op.valid = valid;
     program->op.detail = program;
 }

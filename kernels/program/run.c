@@ -16,7 +16,6 @@ struct job {
     char *block;                       /* the results that have a place */
     struct td_arena *held;             /* [n_values]: memory of results that have no place */
     bool has_held;                     /* true if an element of `held` has memory */
-    int *chained;                      /* [n_values]: for td_program_run_chain */
     struct td_step_replaced *replaced; /* [n_steps] */
     struct td_step_time *times;        /* [n_steps] */
     uint64_t output_bytes;             /* of the outputs that were described by this run */
@@ -39,12 +38,11 @@ static td_status begin(struct job *job, struct td_error *err)
     struct td_arena *arena = job->exec->arena;
     job->block = td_arena_alloc(arena, 1, plan->block_bytes, err);
     job->held = td_arena_alloc(arena, (size_t)program->n_values, sizeof(job->held[0]), err);
-    job->chained = td_arena_alloc(arena, (size_t)program->n_values, sizeof(job->chained[0]), err);
     job->replaced = td_arena_alloc(arena, (size_t)program->n_steps, sizeof(job->replaced[0]), err);
     job->times = td_arena_alloc(arena, (size_t)program->n_steps, sizeof(job->times[0]), err);
     for (int v = 0; job->held && v < program->n_values; v++)
         begin_held(job, v);
-    if (!job->block || !job->held || !job->chained || !job->replaced || !job->times)
+    if (!job->block || !job->held || !job->replaced || !job->times)
         return err->status;
     job->args->replaced_in = job->replaced;
     job->args->n_replaced_in = 0;
@@ -145,7 +143,7 @@ static td_status run_op(struct job *job, int s, struct td_error *err)
 {
     const struct td_program_plan *plan = job->plan;
     if (plan->steps[s].first < plan->steps[s].last)
-        return td_program_run_chain(job->plan, s, job->chained, job->exec, err);
+        return td_program_run_chain(job->plan, s, job->exec, err);
     const td_status status = find_rows(job, s, err);
     return status == TD_OK
                ? plan->program->steps[s].op->run(&job->plan->steps[s].args, job->exec, err)

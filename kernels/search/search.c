@@ -114,6 +114,8 @@ static bool are_rows(const struct td_op_args *args, int input)
 {
     const struct td_tensor *numbers = td_search_given(args, input);
     const int64_t n_rows = td_search_given(args, TD_SEARCH_PARAMS)->shape.dim[0];
+    if (numbers && numbers->numel > 0 && !numbers->data)
+        return false;
     for (int64_t i = 0; numbers && i < numbers->numel; i++) {
         const int64_t row = td_tensor_index_at(numbers, i);
         if (row < 0 || row >= n_rows)

@@ -105,17 +105,22 @@ static struct td_cost cost(const struct td_op_args *args)
 
 /* ---- Run --------------------------------------------------------------------------------- */
 
-static td_status check_sorted(const struct td_op_args *args, struct td_exec *exec,
-                              struct td_error *err)
+static struct td_rows_order order_of(const struct td_op_args *args)
 {
     const int64_t bound = args->outputs[0].shape.dim[0];
     const int64_t most = num_segments(args) == TD_ATTR_UNSET ? INT64_MAX : bound - 1;
-    const struct td_rows_order order = {
+    return (struct td_rows_order){
         .name = "segment_ids",
         .ids = args->inputs[SEGMENT_IDS].tensors,
         .most = most,
         .first_most = most,
     };
+}
+
+static td_status check_sorted(const struct td_op_args *args, struct td_exec *exec,
+                              struct td_error *err)
+{
+    const struct td_rows_order order = order_of(args);
     const td_status status = td_rows_order_check(&order, exec, err);
     if (status == TD_INDEX_OUT_OF_BOUNDS && err->index < 0)
         td_error_hint(err, "unsorted_%s ignores rows with a negative id", args->op->name);
@@ -134,6 +139,13 @@ static td_status check_unsorted(const struct td_op_args *args, struct td_exec *e
     if (status != TD_OK || n_bad == 0)
         return status;
     return td_rows_out_of_bounds(err, "segment_ids", ids, first, n_bad, bound, 0, "");
+}
+
+/* Implements td_op.valid for sorted ids. */
+static bool is_sorted_call(const struct td_op_args *args)
+{
+    const struct td_rows_order order = order_of(args);
+    return order.ids->numel == 0 || (order.ids->data && td_rows_order_holds(&order));
 }
 
 /* Unsorted ids are checked as they are read, and a second time only to report the first bad id. A
@@ -270,6 +282,7 @@ static const struct td_op_example unsorted_examples[] = {
         .infer = infer,                                                                            \
         .cost = cost,                                                                              \
         .run = run,                                                                                \
+        .valid = valid_##order,                                                                    \
         .detail = &(const struct variant){ (kind), is_##order },                                   \
     }
 #define OPS(suffix, dtypes, kind, text)                                                            \
@@ -277,6 +290,8 @@ static const struct td_op_example unsorted_examples[] = {
     OP(unsorted, suffix, unsorted_, dtypes, kind, text ", by segment ids in any order.")
 
 enum { is_unsorted, is_sorted };
+#define valid_unsorted NULL
+#define valid_sorted   is_sorted_call
 
 OPS(sum, numbers, TD_SEGMENT_SUM, "Adds the rows of each segment");
 OPS(mean, fractions, TD_SEGMENT_MEAN, "Computes the mean of the rows of each segment");

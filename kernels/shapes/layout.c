@@ -60,6 +60,15 @@ td_status td_layout_output(struct td_op_args *args, const struct td_shape *shape
     return TD_OK;
 }
 
+const struct td_permute_loop *td_layout_loops(const struct td_op_args *args, int *n_loops,
+                                              int64_t *first)
+{
+    const struct plan *plan = args->plan;
+    *n_loops = plan->n_loops;
+    *first = plan->first;
+    return plan->loops;
+}
+
 struct td_cost td_layout_cost(const struct td_op_args *args)
 {
     const struct td_tensor *x = &args->inputs[0].tensors[0], *out = &args->outputs[0];

@@ -11,6 +11,7 @@
 #define TD_KERNELS_SHAPES_LAYOUT_H
 
 #include "kernels/op.h"
+#include "kernels/permute/permute.h"
 
 /* The input `x` of any dtype, and an output of its dtype. */
 extern const struct td_input_spec td_layout_inputs[1];
@@ -33,6 +34,11 @@ void td_layout_strides(const struct td_tensor *x, int64_t *strides);
 TD_MUST_CHECK td_status td_layout_output(struct td_op_args *args, const struct td_shape *shape,
                                          int64_t first, const int64_t *strides,
                                          struct td_arena *arena, struct td_error *err);
+
+/* Returns the loops over an output with elements, outermost first, and their number. Their strides
+ * in C are those of a dense tensor. Sets *first to the element of x at the first position. */
+const struct td_permute_loop *td_layout_loops(const struct td_op_args *args, int *n_loops,
+                                              int64_t *first);
 
 /* Implement cost and run of a descriptor whose infer calls td_layout_output. */
 struct td_cost td_layout_cost(const struct td_op_args *args);

@@ -1,9 +1,10 @@
 #include "server/calls/device_call.h"
 
-#include "kernels/program/program.h"
+#include "kernels/program/inputs.h"
 #include "server/calls/away.h"
 #include "server/calls/reply_outputs.h"
 #include "server/calls/services.h"
+#include "server/devices/launch.h"
 #include "server/devices/placement.h"
 #include "server/devices/staging.h"
 #include "server/observe/clock.h"
@@ -137,18 +138,16 @@ td_status td_device_call_check_upload(struct td_call *call, const struct td_tens
 
 /* ---- placing --------------------------------------------------------------------------------- */
 
-/* Returns a mask of the resident tables among the first TD_BATCH_TABLES input tensors. */
-static uint32_t resident_mask(const struct td_call *call)
+/* Returns the resident tables among the inputs. */
+static struct td_batch_tables resident_tables(const struct td_call *call)
 {
-    uint32_t mask = 0;
-    int n = 0;
-    for (int i = 0; i < call->op->n_inputs; i++) {
-        const struct td_operand *operand = &call->request.args.inputs[i];
-        for (int j = 0; j < operand->count && n < TD_BATCH_TABLES; j++, n++)
-            if (td_borrowed_is_table(&call->borrowed, &operand->tensors[j]))
-                mask |= UINT32_C(1) << n;
-    }
-    return mask;
+    const struct td_op_args *args = &call->request.args;
+    const int n = td_launch_count_inputs(call->op, args);
+    struct td_batch_tables tables = { 0 };
+    for (int i = 0; i < n && i < TD_BATCH_TABLES; i++)
+        if (td_borrowed_is_table(&call->borrowed, td_launch_input(args, i)))
+            td_batch_tables_set(&tables, i, true);
+    return tables;
 }
 
 static struct device_call *new_device_call(struct td_call *call, struct td_error *err)
@@ -176,11 +175,11 @@ static td_status refuse_row_keys(struct td_error *err)
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "device");
 }
 
-static td_status refuse_program(struct td_error *err)
+/* Finds the tensors that a program reads, which are its inputs on a device. */
+static td_status find_inputs(struct td_call *call, struct td_error *err)
 {
-    td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                 "device is gpu, but the device has no kernel for programs; expected auto or cpu");
-    return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
+    struct td_program_plan *plan = (struct td_program_plan *)(uintptr_t)call->request.args.plan;
+    return td_program_of(call->op) ? td_program_find_inputs(plan, &call->arena, err) : TD_OK;
 }
 
 td_status td_device_call_place(struct td_call *call)
@@ -191,14 +190,15 @@ td_status td_device_call_place(struct td_call *call)
     bool there;
     if (call->request.n_row_keys > 0) /* the CPU finds the row numbers when the op runs */
         return choice == TD_DEVICE_GPU ? refuse_row_keys(&call->error) : TD_OK;
-    if (call->op && td_program_of(call->op))
-        return choice == TD_DEVICE_GPU ? refuse_program(&call->error) : TD_OK;
     if (!call->task->on_device || choice == TD_DEVICE_CPU ||
         (choice == TD_DEVICE_AUTO && admission->compute_ns < TD_DEVICES_MIN_NS))
         return TD_OK;
-    const uint32_t resident = resident_mask(call);
-    const td_status status = td_devices_place(devices, &call->request, resident, &admission->cost,
-                                              admission->compute_ns, &there, &call->error);
+    td_status status = find_inputs(call, &call->error);
+    if (status != TD_OK)
+        return choice == TD_DEVICE_GPU ? status : TD_OK;
+    const struct td_batch_tables resident = resident_tables(call);
+    status = td_devices_place(devices, &call->request, &resident, &admission->cost,
+                              admission->compute_ns, &there, &call->error);
     if (status != TD_OK || !there)
         return status;
     struct device_call *device =

@@ -50,6 +50,7 @@ const struct td_task td_program_run_task = { .begin = begin,
                                              .effect = td_store_option_effect,
                                              .change = td_op_change_stage,
                                              .encode = td_op_encode,
+                                             .on_device = true,
                                              .body_limit = TD_BODY_ANY,
                                              .admit_bytes = td_op_admit_bytes };
 
@@ -153,5 +154,6 @@ const struct td_task td_stored_program_task = { .begin = begin_stored,
                                                 .effect = td_store_option_effect,
                                                 .change = td_op_change_stage,
                                                 .encode = td_op_encode,
+                                                .on_device = true,
                                                 .body_limit = TD_BODY_ANY,
                                                 .admit_bytes = td_op_admit_bytes };

@@ -123,7 +123,7 @@ static td_status take_tables(struct td_batch *batch, struct td_tensor *missing,
     td_status status = TD_OK;
     *missing = (struct td_tensor){ 0 };
     for (int i = 0; i < batch->launch.n_inputs && status == TD_OK; i++)
-        if (td_launch_is_table(batch->launch.tables, i))
+        if (td_launch_is_table(&batch->launch, i))
             status = take_indexed(batch, i, missing, err);
     return status;
 }
@@ -222,9 +222,14 @@ static bool is_direct(const struct td_batch_device *shared, const struct td_laun
 
 static td_status lay_out_scratch(struct td_batch *batch, struct td_error *err)
 {
+    const struct td_batch_device *shared = batch->shared;
     struct td_launch *launch = &batch->launch;
-    const struct td_device_work work = td_launch_work(launch, reports_of(batch));
-    const size_t workspace = batch->shared->api->workspace_bytes(batch->shared->device, &work);
+    size_t workspace = 0;
+    td_launch_set_reports(launch, reports_of(batch));
+    for (int w = 0; w < launch->n_works; w++) {
+        const size_t bytes = shared->api->workspace_bytes(shared->device, &launch->works[w]);
+        workspace = bytes > workspace ? bytes : workspace;
+    }
     if (workspace == SIZE_MAX)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
                             "the device cannot compute how much memory %s needs", launch->op->name);
@@ -249,7 +254,7 @@ static td_status check_device(struct td_batch *batch, uint64_t tables, uint64_t 
 /* ---- start ----------------------------------------------------------------------------------- */
 
 /* Translates the error of a device that finds out only at the launch that it has no kernel. The
- * call gets the same reply as a call that td_launch_check_kernel refuses. */
+ * call gets the same reply as a call that td_support_check refuses. */
 static td_status no_kernel_is_a_dtype(td_status status, struct td_error *err)
 {
     if (status != TD_NOT_SUPPORTED)
@@ -258,20 +263,25 @@ static td_status no_kernel_is_a_dtype(td_status status, struct td_error *err)
     return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
 }
 
+static td_status run_work(struct td_batch *batch, int w, struct td_error *err)
+{
+    const struct td_launch *launch = &batch->launch;
+    const td_status status = batch->shared->api->run(batch->stream, &launch->works[w], err);
+    return td_launch_blame(launch, w, no_kernel_is_a_dtype(status, err), err);
+}
+
 static td_status submit(struct td_batch *batch, struct td_error *err)
 {
     const struct td_device_api *api = batch->shared->api;
     const struct td_launch *launch = &batch->launch;
-    struct td_device_work work = td_launch_work(launch, reports_of(batch));
     td_status status = TD_OK;
-    work.workspace = (char *)batch->scratch + launch->workspace;
     batch->submitted = true;
     count_bytes(batch, launch->in_bytes + launch->out_bytes);
     if (launch->in_bytes > 0 && !launch->direct)
         status = api->copy_to_device(batch->stream, batch->scratch, inputs_of(batch),
                                      launch->in_bytes, err);
-    if (status == TD_OK)
-        status = no_kernel_is_a_dtype(api->run(batch->stream, &work, err), err);
+    for (int w = 0; w < launch->n_works && status == TD_OK; w++)
+        status = run_work(batch, w, err);
     if (status == TD_OK && launch->out_bytes > 0 && !launch->direct)
         status = api->copy_to_host(batch->stream, batch->out->data, launch->args.outputs[0].data,
                                    launch->out_bytes, err);
@@ -414,9 +424,10 @@ static td_status launch_items(struct td_batch *batch, struct td_error *err)
     if (status != TD_OK)
         return status;
     if (launch->direct)
-        td_launch_bind(launch, inputs_of(batch), batch->out->data);
+        td_launch_bind(launch, inputs_of(batch), batch->out->data, batch->scratch);
     else
-        td_launch_bind(launch, batch->scratch, (char *)batch->scratch + launch->outputs);
+        td_launch_bind(launch, batch->scratch, (char *)batch->scratch + launch->outputs,
+                       batch->scratch);
     return submit(batch, err);
 }
 
@@ -446,7 +457,7 @@ bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item
     for (int i = 0; i < n; i++) {
         const struct td_tensor *table = td_launch_input(item->args, i);
         struct td_tensor index;
-        if (td_launch_is_table(item->resident, i) &&
+        if (td_batch_tables_has(&item->resident, i) &&
             (td_table_cache_uploading(cache, table, batch->stream) ||
              (td_launch_index_of(table, &index) &&
               td_table_cache_uploading(cache, &index, batch->stream))))

@@ -2,9 +2,11 @@
 
 #include "kernels/integers.h"
 #include "kernels/merge.h"
+#include "server/devices/launch.h"
 #include "server/observe/clock.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 bool td_batch_queue_init(struct td_batch_queue *queue, int batch_limit, uint64_t batch_bytes)
 {
@@ -88,10 +90,10 @@ int64_t td_batch_queue_late_ns(const struct td_batch_queue *queue)
  * tables are ordinary inputs. */
 static void check_residents(struct td_batch_item *item)
 {
-    for (int i = 0, number = 0; i < item->op->n_inputs; i++)
-        for (int j = 0; j < item->args->inputs[i].count && number < TD_BATCH_TABLES; j++, number++)
-            if (!item->args->inputs[i].tensors[j].owner)
-                item->resident &= ~((uint32_t)1 << number);
+    const int n = td_launch_count_inputs(item->op, item->args);
+    for (int i = 0; i < n && i < TD_BATCH_TABLES; i++)
+        if (!td_launch_input(item->args, i)->owner)
+            td_batch_tables_set(&item->resident, i, false);
 }
 
 void td_batch_queue_prepare(struct td_batch_item *item)
@@ -112,10 +114,10 @@ static uint64_t staging_of(const struct td_batch_item *item)
     uint64_t bytes = 0;
     if (item->kind != TD_BATCH_OP)
         return 0;
-    for (int i = 0, number = 0; i < item->op->n_inputs; i++)
-        for (int j = 0; j < args->inputs[i].count; j++, number++)
-            if (number >= TD_BATCH_TABLES || !(item->resident >> number & 1))
-                bytes += args->inputs[i].tensors[j].bytes;
+    const int n = td_launch_count_inputs(item->op, args);
+    for (int i = 0; i < n; i++)
+        if (!td_batch_tables_has(&item->resident, i))
+            bytes += td_launch_input(args, i)->bytes;
     for (int i = 0; i < args->n_outputs; i++)
         bytes += args->outputs[i].bytes;
     return bytes;
@@ -124,7 +126,7 @@ static uint64_t staging_of(const struct td_batch_item *item)
 static bool merges_with(const struct td_batch_item *lead, const struct td_batch_item *item)
 {
     return lead->key != 0 && item->key == lead->key && item->op == lead->op &&
-           item->resident == lead->resident &&
+           memcmp(&item->resident, &lead->resident, sizeof lead->resident) == 0 &&
            td_merge_fits(lead->op, lead->args, item->args, td_batch_item_shared(lead));
 }
 

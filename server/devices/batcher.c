@@ -4,6 +4,7 @@
 #include "server/devices/mailbox.h"
 #include "server/devices/session.h"
 #include "server/devices/supervisor.h"
+#include "server/devices/support.h"
 #include "server/observe/clock.h"
 
 #include <pthread.h>
@@ -590,7 +591,7 @@ bool td_batcher_available(struct td_batcher *batcher, char *why)
 td_status td_batcher_check_kernel(struct td_batcher *batcher, const struct td_op *op,
                                   const struct td_op_args *args, struct td_error *err)
 {
-    return td_launch_check_kernel(batcher->options.api, op, args, err);
+    return td_support_check(batcher->options.api, op, args, err);
 }
 
 void td_batcher_submit(struct td_batcher *batcher, struct td_batch_item *item)

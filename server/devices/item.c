@@ -16,7 +16,20 @@ const char *td_batch_item_subject(const struct td_batch_item *item)
 
 uint32_t td_batch_item_shared(const struct td_batch_item *item)
 {
-    return td_merge_shared(item->op, item->args, item->resident);
+    return td_merge_shared(item->op, item->args, (uint32_t)item->resident.bits[0]);
+}
+
+bool td_batch_tables_has(const struct td_batch_tables *tables, int i)
+{
+    return i < TD_BATCH_TABLES && tables->bits[i / 64] >> i % 64 & 1;
+}
+
+void td_batch_tables_set(struct td_batch_tables *tables, int i, bool is_table)
+{
+    const uint64_t bit = UINT64_C(1) << i % 64;
+    if (i >= TD_BATCH_TABLES)
+        return;
+    tables->bits[i / 64] = is_table ? tables->bits[i / 64] | bit : tables->bits[i / 64] & ~bit;
 }
 
 void td_batch_item_submitted(struct td_batch_item *item, struct td_batch_item_counts *counts,

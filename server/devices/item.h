@@ -30,9 +30,17 @@ typedef enum td_batch_kind {
     TD_BATCH_UPLOAD
 } td_batch_kind;
 
-/* Maximum number of a call's tensors that can be tables on the device, which is the number of bits
- * of td_batch_item.resident. */
-enum { TD_BATCH_TABLES = 32 };
+/* Maximum number of a call's tensors that can be tables on the device. Programs have the most. */
+enum { TD_BATCH_TABLES = 512 };
+
+/* The tensors of a call that are resident tables, whose owner identifies the version. Tensors are
+ * numbered through the lists of all inputs, or as in td_program_plan.inputs. */
+struct td_batch_tables {
+    uint64_t bits[TD_BATCH_TABLES / 64];
+};
+bool td_batch_tables_has(const struct td_batch_tables *tables, int i);
+/* Ignores a tensor that cannot be a table because of its number. */
+void td_batch_tables_set(struct td_batch_tables *tables, int i, bool is_table);
 
 struct td_batch_item {
     struct td_batch_item *next;
@@ -43,9 +51,7 @@ struct td_batch_item {
     const struct td_op *op;
     /* The inferred arguments. The batcher sets the outputs' data and args->replaced. */
     struct td_op_args *args;
-    /* Bit i is set if tensor i is a resident table, whose owner identifies the version. Tensors are
-     * numbered through the lists of all inputs. */
-    uint32_t resident;
+    struct td_batch_tables resident;
     /* The call's arena, which holds the references to the outputs' owners. */
     struct td_arena *arena;
 

@@ -3,22 +3,32 @@
 #include "kernels/key_index/key_index.h"
 #include "kernels/merge.h"
 #include "kernels/op_check.h"
+#include "kernels/program/inputs.h"
+#include "server/devices/steps.h"
+#include "server/devices/support.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { ALIGN = 256 }; /* alignment of data on the device (gpu/device.h) */
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-bool td_launch_is_table(uint32_t tables, int i)
+static const struct td_program_plan *plan_of(const struct td_op *op, const struct td_op_args *args)
 {
-    return i < TD_BATCH_TABLES && tables >> i & 1;
+    return td_program_of(op) ? args->plan : NULL;
+}
+
+bool td_launch_is_table(const struct td_launch *launch, int i)
+{
+    return td_batch_tables_has(&launch->tables, i);
 }
 
 int td_launch_count_inputs(const struct td_op *op, const struct td_op_args *args)
 {
+    const struct td_program_plan *plan = plan_of(op, args);
     int n = 0;
+    if (plan)
+        return plan->n_inputs;
     for (int i = 0; i < op->n_inputs; i++)
         n += args->inputs[i].count;
     return n;
@@ -26,7 +36,10 @@ int td_launch_count_inputs(const struct td_op *op, const struct td_op_args *args
 
 struct td_tensor *td_launch_input(const struct td_op_args *args, int i)
 {
+    const struct td_program_plan *plan = plan_of(args->op, args);
     const struct td_operand *operand = args->inputs;
+    if (plan)
+        return plan->inputs[i];
     while (i >= operand->count)
         i -= (operand++)->count;
     return &operand->tensors[i];
@@ -44,65 +57,6 @@ bool td_launch_index_of(const struct td_tensor *keys, struct td_tensor *image)
                                  .bytes = bytes,
                                  .owner = keys->owner };
     return true;
-}
-
-/* ---- kernels of the device ------------------------------------------------------------------- */
-
-/* Finds the input that the error names if there is no kernel: the first input of dtype string, or
- * else the first input. */
-static void input_at_fault(const struct td_op *op, const struct td_op_args *args, int *input,
-                           int *number)
-{
-    for (*input = 0; *input < op->n_inputs; ++*input)
-        for (*number = 0; *number < args->inputs[*input].count; ++*number)
-            if (args->inputs[*input].tensors[*number].dtype == TD_DTYPE_STRING)
-                return;
-    *input = *number = 0;
-}
-
-static td_status refuse_inputs(const struct td_op *op, const struct td_op_args *args,
-                               struct td_error *err)
-{
-    char shape[TD_SHAPE_TEXT], list_number[16] = "";
-    int input, number;
-    input_at_fault(op, args, &input, &number);
-    const char *name = op->inputs[input].name;
-    const struct td_tensor *tensor = &args->inputs[input].tensors[number];
-    if (op->inputs[input].list)
-        snprintf(list_number, sizeof list_number, "[%d]", number);
-    td_error_set(
-        err, TD_UNSUPPORTED_DTYPE,
-        "device is 'gpu', but it has no kernel for %s with %s%s = %s%s; expected 'auto' or "
-        "'cpu'",
-        op->name, name, list_number, td_dtype_info(tensor->dtype)->name,
-        td_shape_text(&tensor->shape, shape, sizeof shape));
-    return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s%s", name, list_number);
-}
-
-/* True if the op returns strings. No device supports strings as outputs, because their length is
- * unknown until they are computed. */
-static bool returns_strings(const struct td_op_args *args)
-{
-    for (int i = 0; i < args->n_outputs; i++)
-        if (args->outputs[i].dtype == TD_DTYPE_STRING)
-            return true;
-    return false;
-}
-
-td_status td_launch_check_kernel(const struct td_device_api *api, const struct td_op *op,
-                                 const struct td_op_args *args, struct td_error *err)
-{
-    const bool supported = api->supports(op, args);
-    if (supported && !returns_strings(args))
-        return TD_OK;
-    if (supported)
-        td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "device is 'gpu', but %s returns strings, which no device supports; expected "
-                     "'auto' or 'cpu'",
-                     op->name);
-    else
-        (void)refuse_inputs(op, args, err);
-    return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -154,9 +108,10 @@ static td_status describe_merged(struct td_launch *launch, struct td_batch_item 
         return err->status;
     for (int i = 0; i < launch->n_items; i++)
         calls[i] = items[i]->args;
-    launch->tables = td_batch_item_shared(items[0]);
+    const uint32_t shared = td_batch_item_shared(items[0]);
+    launch->tables.bits[0] = shared;
     const td_status status =
-        td_merge_calls(launch->op, calls, launch->n_items, launch->tables, arena, &merged, err);
+        td_merge_calls(launch->op, calls, launch->n_items, shared, arena, &merged, err);
     if (status != TD_OK)
         return status;
     launch->args = merged.args;
@@ -183,7 +138,7 @@ static bool place(size_t *end, size_t bytes, size_t *begin)
 static td_status lay_out(struct td_launch *launch, struct td_arena *arena, struct td_error *err)
 {
     bool fits = true;
-    launch->n_reports = launch->item_end ? launch->n_items : 1;
+    launch->n_reports = launch->plan ? launch->n_works : launch->item_end ? launch->n_items : 1;
     launch->report_bytes =
         ((size_t)launch->n_reports * sizeof(struct td_device_report) + ALIGN - 1) / ALIGN * ALIGN;
     launch->offsets = td_arena_alloc(arena, (size_t)launch->n_inputs, sizeof(size_t), err);
@@ -192,7 +147,7 @@ static td_status lay_out(struct td_launch *launch, struct td_arena *arena, struc
     if (!launch->offsets || !launch->copies)
         return err->status;
     for (int i = 0; fits && i < launch->n_inputs; i++)
-        if (!td_launch_is_table(launch->tables, i))
+        if (!td_launch_is_table(launch, i))
             fits = place(&launch->in_bytes, td_launch_input(&launch->args, i)->bytes,
                          &launch->offsets[i]);
     launch->n_outputs = launch->args.n_outputs;
@@ -212,9 +167,52 @@ static td_status lay_out(struct td_launch *launch, struct td_arena *arena, struc
 static void forget_indices(struct td_launch *launch)
 {
     for (int i = 0; i < launch->n_inputs; i++)
-        if (!td_launch_is_table(launch->tables, i))
+        if (!td_launch_is_table(launch, i))
             td_launch_input(&launch->args, i)->key_index = NULL;
+    if (launch->plan)
+        td_program_pass_inputs(launch->plan);
 }
+
+/* ---- works ----------------------------------------------------------------------------------- */
+
+/* Finds the inputs of the launch's own plan, and makes the works of the program's steps. */
+static td_status make_steps(struct td_launch *launch, struct td_arena *arena, struct td_error *err)
+{
+    launch->plan = (struct td_program_plan *)(uintptr_t)launch->args.plan;
+    const td_status status = td_program_find_inputs(launch->plan, arena, err);
+    if (status != TD_OK)
+        return status;
+    launch->n_works = td_steps_count(launch->plan);
+    return td_steps_works(launch->plan, arena, &launch->works, &launch->steps, err);
+}
+
+static td_status make_work(struct td_launch *launch, struct td_arena *arena, struct td_error *err)
+{
+    launch->works = td_arena_alloc(arena, 1, sizeof *launch->works, err);
+    if (!launch->works)
+        return err->status;
+    launch->n_works = 1;
+    launch->works[0] = (struct td_device_work){ .op = launch->op,
+                                                .args = &launch->args,
+                                                .n_items = launch->item_end ? launch->n_items : 1,
+                                                .item_end = launch->item_end };
+    return TD_OK;
+}
+
+void td_launch_set_reports(struct td_launch *launch, struct td_device_report *reports)
+{
+    for (int w = 0; w < launch->n_works; w++)
+        launch->works[w].reports = reports + w;
+}
+
+td_status td_launch_blame(const struct td_launch *launch, int w, td_status status,
+                          struct td_error *err)
+{
+    return launch->plan ? td_program_blame(launch->plan->program, launch->steps[w], status, err)
+                        : status;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
 
 td_status td_launch_make(struct td_launch *launch, const struct td_device_api *api,
                          struct td_batch_item *const *items, int n, struct td_arena *arena,
@@ -225,22 +223,14 @@ td_status td_launch_make(struct td_launch *launch, const struct td_device_api *a
                               : describe_merged(launch, items, arena, err);
     if (status != TD_OK)
         return status;
+    status = plan_of(launch->op, &launch->args) ? make_steps(launch, arena, err)
+                                                : make_work(launch, arena, err);
+    if (status != TD_OK)
+        return status;
     launch->n_inputs = td_launch_count_inputs(launch->op, &launch->args);
     forget_indices(launch);
-    status = td_launch_check_kernel(api, launch->op, &launch->args, err);
+    status = td_support_check(api, launch->op, &launch->args, err);
     return status == TD_OK ? lay_out(launch, arena, err) : status;
-}
-
-struct td_device_work td_launch_work(const struct td_launch *launch,
-                                     struct td_device_report *reports)
-{
-    return (struct td_device_work){
-        .op = launch->op,
-        .args = &launch->args,
-        .n_items = launch->n_reports,
-        .item_end = launch->item_end,
-        .reports = reports,
-    };
 }
 
 void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes)
@@ -249,6 +239,7 @@ void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes)
     /* The last call adds a byte, so every address is inside the memory even if its part is
      * empty. */
     if (!place(&end, launch->direct ? 0 : launch->out_bytes, &launch->outputs) ||
+        !place(&end, launch->plan ? launch->plan->block_bytes : 0, &launch->block) ||
         !place(&end, workspace_bytes, &launch->workspace) ||
         !td_size_add(end, 1, &launch->scratch_bytes))
         launch->scratch_bytes = SIZE_MAX;
@@ -259,8 +250,7 @@ static bool is_repeated(const struct td_launch *launch, int i)
 {
     const struct td_tensor *table = td_launch_input(&launch->args, i);
     for (int j = 0; j < i; j++)
-        if (td_launch_is_table(launch->tables, j) &&
-            td_launch_input(&launch->args, j)->data == table->data)
+        if (td_launch_is_table(launch, j) && td_launch_input(&launch->args, j)->data == table->data)
             return true;
     return false;
 }
@@ -271,7 +261,7 @@ uint64_t td_launch_table_bytes(const struct td_launch *launch)
     for (int i = 0; i < launch->n_inputs; i++) {
         const struct td_tensor *table = td_launch_input(&launch->args, i);
         struct td_tensor index;
-        if (!td_launch_is_table(launch->tables, i) || is_repeated(launch, i))
+        if (!td_launch_is_table(launch, i) || is_repeated(launch, i))
             continue;
         bytes += table->bytes + (td_launch_index_of(table, &index) ? index.bytes : 0);
     }
@@ -299,7 +289,7 @@ void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const 
     for (int i = 0; i < launch->n_reports; i++)
         reports[i] = (struct td_device_report){ .first_bad = INT64_MAX };
     for (int i = 0; i < launch->n_inputs; i++) {
-        if (td_launch_is_table(launch->tables, i))
+        if (td_launch_is_table(launch, i))
             continue;
         char *to = staging + launch->report_bytes + launch->offsets[i];
         const struct td_tensor *only = td_launch_input(items[0]->args, i);
@@ -329,15 +319,21 @@ td_status td_launch_bind_table(struct td_launch *launch, int i, void *data, cons
     return TD_OK;
 }
 
-void td_launch_bind(struct td_launch *launch, char *inputs, char *outputs)
+void td_launch_bind(struct td_launch *launch, char *inputs, char *outputs, char *scratch)
 {
     size_t end = 0;
     for (int i = 0; i < launch->n_inputs; i++)
-        if (!td_launch_is_table(launch->tables, i))
+        if (!td_launch_is_table(launch, i))
             td_launch_input(&launch->args, i)->data = inputs + launch->offsets[i];
     for (int i = 0; i < launch->args.n_outputs; i++) {
         size_t begin;
         (void)place(&end, launch->args.outputs[i].bytes, &begin);
         launch->args.outputs[i].data = outputs + begin;
     }
+    for (int w = 0; w < launch->n_works; w++)
+        launch->works[w].workspace = scratch + launch->workspace;
+    if (!launch->plan)
+        return;
+    td_program_pass_inputs(launch->plan);
+    td_program_bind_results(launch->plan, launch->args.outputs, scratch + launch->block);
 }

@@ -2,14 +2,18 @@
  *
  *     items ─► merged and inferred ─► laid out ─► (memory is allocated) ─► filled, addresses bound
  *
- *     staging in   [reports | inputs ......]      device  [inputs ...... | outputs | workspace]
+ *     staging in   [reports | inputs ......]      device  [inputs .. | outputs | block | workspace]
  *     staging out  [outputs of item 0 | of item 1 | ...]
  *
  * A small launch can be direct: the device reads and writes the staging memory, and device memory
  * holds only the workspace. Resident tables are stored elsewhere on the device (table_cache.h) and
  * not copied with the inputs. This module allocates only from the arena.
  *
- * Inputs     Inputs are numbered through the lists of all inputs.
+ * A program (steps.h) is never merged. Its steps are launched one after another, and their results
+ * stay on the device, in one block in which results that are not needed at the same time overlap.
+ *
+ * Inputs     Inputs are numbered through the lists of all inputs. The inputs of a program are
+ *            numbered as in td_program_plan.inputs.
  * Ownership  The arena holds everything that a launch points to. Borrows the items until the launch
  *            is filled.
  * Threads    One thread at a time. */
@@ -29,10 +33,16 @@ struct td_launch {
      * if the calls are not concatenated. */
     const int64_t *item_end;
     int n_items, n_inputs, n_reports;
-    int n_outputs;   /* number of outputs of one item */
-    size_t *begins;  /* [n_items][n_outputs]: byte offsets from the start of the outputs */
-    uint32_t tables; /* bit i: input i is a table */
-    size_t *offsets; /* byte offset of each input from the start of the inputs */
+    int n_outputs;  /* number of outputs of one item */
+    size_t *begins; /* [n_items][n_outputs]: byte offsets from the start of the outputs */
+    struct td_batch_tables tables;
+    /* [n_works]: what the device runs, in this order: the op, or each step or chain of a
+     * program. */
+    struct td_device_work *works;
+    int *steps; /* [n_works] of a program: the first step of each work; otherwise NULL */
+    int n_works;
+    struct td_program_plan *plan; /* of a program; otherwise NULL */
+    size_t *offsets;              /* byte offset of each input from the start of the inputs */
     /* [n_inputs * n_items]: ranges to copy when staging memory is filled */
     struct td_copy_range *copies;
     size_t report_bytes, in_bytes, out_bytes;
@@ -40,7 +50,7 @@ struct td_launch {
      * only the workspace. */
     bool direct;
     /* Byte offsets on the device, relative to the first input. */
-    size_t outputs, workspace, scratch_bytes;
+    size_t outputs, block, workspace, scratch_bytes;
 };
 
 /* td_launch_count_inputs returns the number of inputs of a call. td_launch_input returns input
@@ -48,17 +58,12 @@ struct td_launch {
 int td_launch_count_inputs(const struct td_op *op, const struct td_op_args *args);
 struct td_tensor *td_launch_input(const struct td_op_args *args, int i);
 
-/* True if input i is one of these tables. */
-bool td_launch_is_table(uint32_t tables, int i);
-
 /* Describes the image of the keys' index, which is a separate table. Returns false if the keys have
  * no index. */
 bool td_launch_index_of(const struct td_tensor *keys, struct td_tensor *image);
 
-/* Same as td_batcher_check_kernel. */
-TD_MUST_CHECK td_status td_launch_check_kernel(const struct td_device_api *api,
-                                               const struct td_op *op,
-                                               const struct td_op_args *args, struct td_error *err);
+/* True if input i is a table. */
+bool td_launch_is_table(const struct td_launch *launch, int i);
 
 /* Makes a launch of one call, or of n calls that can be merged. Lays out everything except the
  * scratch memory. Fails with RESOURCE_LIMIT (too large for any memory), UNSUPPORTED_DTYPE or
@@ -67,9 +72,12 @@ TD_MUST_CHECK td_status td_launch_make(struct td_launch *launch, const struct td
                                        struct td_batch_item *const *items, int n,
                                        struct td_arena *arena, struct td_error *err);
 
-/* Returns the launch as it is passed to the device, without the workspace. */
-struct td_device_work td_launch_work(const struct td_launch *launch,
-                                     struct td_device_report *reports);
+/* Sets the reports that the device writes: n_reports of them. */
+void td_launch_set_reports(struct td_launch *launch, struct td_device_report *reports);
+
+/* Names the step of a program in the error of work w. Returns the status. */
+td_status td_launch_blame(const struct td_launch *launch, int w, td_status status,
+                          struct td_error *err);
 
 /* Lays out inputs, outputs and a workspace in scratch memory. Sets scratch_bytes to SIZE_MAX if
  * they are too large for any memory. */
@@ -89,8 +97,9 @@ TD_MUST_CHECK td_status td_launch_bind_table(struct td_launch *launch, int i, vo
                                              const void *index, struct td_arena *arena,
                                              struct td_error *err);
 
-/* Sets the addresses of the outputs and of the inputs that are not tables. `inputs` and `outputs`
- * are the addresses of the first input and of the first output. */
-void td_launch_bind(struct td_launch *launch, char *inputs, char *outputs);
+/* Sets the addresses of the outputs, of the inputs that are not tables, and of everything that is
+ * in scratch memory. `inputs` and `outputs` are the addresses of the first input and of the first
+ * output. */
+void td_launch_bind(struct td_launch *launch, char *inputs, char *outputs, char *scratch);
 
 #endif

@@ -1,6 +1,8 @@
 #include "server/devices/placement.h"
 
 #include "server/devices/copiers.h"
+#include "server/devices/launch.h"
+#include "server/devices/steps.h"
 
 /* Returns the time to process an amount at a measured rate, at most MOST_NS, or 0 if the rate is
  * unknown. */
@@ -20,19 +22,16 @@ struct copied {
 };
 
 static struct copied copied_by(struct td_batcher *batcher, const struct td_request *request,
-                               uint32_t resident)
+                               const struct td_batch_tables *resident)
 {
     struct copied copied = { 0 };
-    int n = 0;
-    for (int i = 0; i < request->op->n_inputs; i++) {
-        const struct td_operand *operand = &request->args.inputs[i];
-        for (int j = 0; j < operand->count; j++, n++) {
-            const struct td_tensor *input = &operand->tensors[j];
-            if (n >= TD_BATCH_TABLES || !(resident >> n & 1))
-                copied.inputs += input->bytes;
-            else if (!td_batcher_has_table(batcher, input))
-                copied.tables += input->bytes;
-        }
+    const int n = td_launch_count_inputs(request->op, &request->args);
+    for (int i = 0; i < n; i++) {
+        const struct td_tensor *input = td_launch_input(&request->args, i);
+        if (!td_batch_tables_has(resident, i))
+            copied.inputs += input->bytes;
+        else if (!td_batcher_has_table(batcher, input))
+            copied.tables += input->bytes;
     }
     for (int i = 0; i < request->args.n_outputs; i++)
         copied.outputs += request->args.outputs[i].bytes;
@@ -58,8 +57,15 @@ static uint64_t copies_ns(const struct copied *copied, const struct td_device_in
            time_ns(copied->outputs, device->back_bytes_per_us);
 }
 
+/* Returns the number of launches of a call, at least 1. */
+static uint64_t launches_of(const struct td_request *request)
+{
+    const int n = td_program_of(request->op) ? td_steps_count(request->args.plan) : 1;
+    return n > 0 ? (uint64_t)n : 1;
+}
+
 static uint64_t device_ns(struct td_devices *devices, const struct td_request *request,
-                          uint32_t resident, const struct td_cost *cost,
+                          const struct td_batch_tables *resident, const struct td_cost *cost,
                           const struct td_batcher_counts *counts)
 {
     const struct td_device_info *device = &counts->device;
@@ -69,7 +75,9 @@ static uint64_t device_ns(struct td_devices *devices, const struct td_request *r
     const uint64_t computing = time_ns(cost->flops, device->float32_flops_per_us);
     const uint64_t ahead = (counts->in_flight > 0 ? counts->batch_ns : 0) +
                            (counts->waiting > 0 ? counts->wait_ns : 0);
-    return device->launch_ns + copies_ns(&copied, device, td_devices_copying_threads(devices)) +
+    const uint64_t launches = launches_of(request);
+    return device->launch_ns + (launches - 1) * device->next_launch_ns +
+           copies_ns(&copied, device, td_devices_copying_threads(devices)) +
            larger(moving, computing) + ahead;
 }
 
@@ -81,8 +89,8 @@ static bool is_valid(const struct td_request *request)
 }
 
 td_status td_devices_place(struct td_devices *devices, const struct td_request *request,
-                           uint32_t resident, const struct td_cost *cost, uint64_t cpu_ns,
-                           bool *on_device, struct td_error *err)
+                           const struct td_batch_tables *resident, const struct td_cost *cost,
+                           uint64_t cpu_ns, bool *on_device, struct td_error *err)
 {
     const td_device_choice choice = request->common.device;
     struct td_batcher *batcher = td_devices_batcher(devices);

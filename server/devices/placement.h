@@ -17,11 +17,13 @@
 enum { TD_DEVICES_MIN_NS = 50000 };
 
 /* Places an inferred request with this cost, which takes cpu_ns on the CPU, and sets *on_device.
- * For `resident`, see struct td_batch_item. A request with "device": "gpu" is placed on the device
- * or refused. The error is UNSUPPORTED_DTYPE if the device has no kernel, even while the device is
- * not available, because a retry would not help. Otherwise the error is DEVICE_UNAVAILABLE. */
+ * `resident` are the tables among the inputs. A request with "device": "gpu" is placed on the
+ * device or refused. The error is UNSUPPORTED_DTYPE if the device has no kernel, even while the
+ * device is not available, because a retry would not help. Otherwise the error is
+ * DEVICE_UNAVAILABLE. */
 TD_MUST_CHECK td_status td_devices_place(struct td_devices *devices,
-                                         const struct td_request *request, uint32_t resident,
+                                         const struct td_request *request,
+                                         const struct td_batch_tables *resident,
                                          const struct td_cost *cost, uint64_t cpu_ns,
                                          bool *on_device, struct td_error *err);
 

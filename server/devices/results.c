@@ -8,27 +8,33 @@
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-static bool has_empty_dimension(const struct td_batch_item *item)
+static bool has_empty_dimension(const struct td_op_args *args)
 {
-    const int n = td_launch_count_inputs(item->op, item->args);
-    for (int i = 0; i < n; i++) {
-        const struct td_shape *shape = &td_launch_input(item->args, i)->shape;
-        for (int j = 0; j < shape->rank; j++)
-            if (shape->dim[j] == 0)
-                return true;
-    }
+    for (int i = 0; i < args->op->n_inputs; i++)
+        for (int k = 0; k < args->inputs[i].count; k++) {
+            const struct td_shape *shape = &args->inputs[i].tensors[k].shape;
+            for (int j = 0; j < shape->rank; j++)
+                if (shape->dim[j] == 0)
+                    return true;
+        }
     return false;
 }
 
-/* True if the call's bounds policy has replaced its bad indices. */
-static bool is_replaced(const struct td_batch_item *item)
+/* True if the bounds policy of a call, or of a step of a program, has replaced its bad indices. */
+static bool is_replaced(const struct td_op_args *args)
 {
-    unsigned choice = TD_BOUNDS_ERROR;
-    for (int i = 0; i < item->op->n_attrs; i++)
-        if (item->op->attrs[i].choices == td_bounds_names)
-            memcpy(&choice, item->args->attrs + item->op->attrs[i].offset, sizeof choice);
+    const td_bounds bounds = td_op_bounds(args->op, args);
     /* Clip and wrap cannot replace an index into an empty dimension. */
-    return choice == TD_BOUNDS_ZERO || (choice != TD_BOUNDS_ERROR && !has_empty_dimension(item));
+    return bounds == TD_BOUNDS_ZERO || (bounds != TD_BOUNDS_ERROR && !has_empty_dimension(args));
+}
+
+static td_status refuse_index(const struct td_op *op, const struct td_device_report *report,
+                              struct td_error *err)
+{
+    return td_error_set(err, TD_INDEX_OUT_OF_BOUNDS,
+                        "the device found %lld indices of %s out of range, the first at element "
+                        "%lld",
+                        (long long)report->n_bad, op->name, (long long)report->first_bad);
 }
 
 /* Checks the device's report for an item. Does not search for the bad index, because the search
@@ -40,14 +46,35 @@ static td_status check_report(const struct td_results *results, int i, struct td
     const struct td_launch *launch = results->launch;
     const bool own = launch->n_reports == launch->n_items;
     const struct td_device_report *report = &results->reports[own ? i : 0];
-    const bool replaced = own && report->n_bad > 0 && is_replaced(item);
+    const bool replaced = own && report->n_bad > 0 && is_replaced(item->args);
     item->args->replaced = replaced ? report->n_bad : 0;
-    if (report->n_bad == 0 || replaced)
-        return TD_OK;
-    return td_error_set(err, TD_INDEX_OUT_OF_BOUNDS,
-                        "the device found %lld indices of %s out of range, the first at element "
-                        "%lld",
-                        (long long)report->n_bad, item->op->name, (long long)report->first_bad);
+    return report->n_bad == 0 || replaced ? TD_OK : refuse_index(item->op, report, err);
+}
+
+/* Checks the reports of the steps of a program, and records the indices that were replaced. */
+static td_status check_steps(const struct td_results *results, struct td_batch_item *item,
+                             struct td_error *err)
+{
+    const struct td_launch *launch = results->launch;
+    struct td_op_args *args = item->args;
+    struct td_step_replaced *replaced =
+        td_arena_alloc(item->arena, (size_t)launch->n_works, sizeof *replaced, err);
+    if (!replaced)
+        return err->status;
+    args->replaced_in = replaced;
+    args->n_replaced_in = 0;
+    for (int w = 0; w < launch->n_works; w++) {
+        const struct td_device_work *work = &launch->works[w];
+        if (results->reports[w].n_bad == 0)
+            continue;
+        if (!is_replaced(work->args))
+            return refuse_index(work->op, &results->reports[w], err);
+        replaced[args->n_replaced_in++] =
+            (struct td_step_replaced){ .step = launch->steps[w],
+                                       .policy = td_op_bounds(work->op, work->args),
+                                       .replaced = results->reports[w].n_bad };
+    }
+    return TD_OK;
 }
 
 /* ---- outputs --------------------------------------------------------------------------------- */
@@ -93,6 +120,7 @@ static td_status set_outputs(const struct td_results *results, int i, struct td_
 td_status td_results_take(const struct td_results *results, int i, struct td_batch_item *item,
                           struct td_error *err)
 {
-    const td_status status = check_report(results, i, item, err);
+    const td_status status = results->launch->plan ? check_steps(results, item, err)
+                                                   : check_report(results, i, item, err);
     return status == TD_OK ? set_outputs(results, i, item, err) : status;
 }

@@ -481,6 +481,22 @@ static bool same_numbers(const struct td_tensor *want, const char *got)
     return true;
 }
 
+/* The same bits, a NaN for a NaN, or numbers that differ by rounding. */
+static bool same_elements(const struct launch *launch, const char *got)
+{
+    const struct td_tensor *want = &launch->args.outputs[0];
+    const double tolerance = launch->one.tolerance;
+    for (int64_t i = 0; i < want->numel * parts_of(want); i++) {
+        const double a = float_at(want, want->data, i), b = float_at(want, got, i);
+        if ((isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b)) ||
+            (tolerance > 0 && is_near(a, b, tolerance)))
+            continue;
+        printf("  element %" PRId64 " is %.17g; expected %.17g\n", i, b, a);
+        return false;
+    }
+    return true;
+}
+
 static bool same_bytes(const struct td_tensor *want, const char *got, int output)
 {
     const unsigned char *expected = want->data;
@@ -507,6 +523,8 @@ static bool same_output(const struct launch *launch, int output, const char *got
     const struct td_tensor *want = &launch->args.outputs[output];
     if (launch->one.tolerance > 0 && launch->one.op == &td_op_search)
         return output == TD_SEARCH_SCORES ? same_scores(launch, got) : same_rows(launch, got);
+    if (launch->one.per_element && is_float(want->dtype))
+        return same_elements(launch, got);
     if (launch->one.tolerance > 0)
         return nearly_same(launch, got, arena);
     if (launch->one.op == &td_op_einsum && is_float(want->dtype) && same_numbers(want, got))

@@ -1,8 +1,11 @@
 #include "tests/gpu/device_cases.h"
 
+#include "kernels/cast/cast.h"
+#include "kernels/concat/concat.h"
 #include "kernels/dynamic_partition/dynamic_partition.h"
 #include "kernels/dynamic_stitch/dynamic_stitch.h"
 #include "kernels/einsum/einsum.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/embedding_bag/embedding_bag.h"
 #include "kernels/find/find.h"
 #include "kernels/gather/gather.h"
@@ -10,7 +13,12 @@
 #include "kernels/half.h"
 #include "kernels/key_index/key_index.h"
 #include "kernels/lookup/lookup.h"
+#include "kernels/normalisation/normalisation.h"
+#include "kernels/reductions/reductions.h"
 #include "kernels/search/search.h"
+#include "kernels/segments/segments.h"
+#include "kernels/shapes/shapes.h"
+#include "kernels/top_k/top_k.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -1369,6 +1377,392 @@ static void make_resized_einsum(struct generator *g)
     make_einsum(g, c->equation, shapes, c->n, dtype, 0);
 }
 
+/* ---- elementwise ----------------------------------------------------------------------------- */
+
+/* Shapes of up to three inputs, which broadcast. A unary op has the first. */
+static const char *const elementwise_shapes[][3] = {
+    { "", "", "" },        { "7", "7", "7" },       { "0,3", "3", "" }, { "5,1,3", "4,1", "5,4,3" },
+    { "40,30", "", "30" }, { "6000", "1", "6000" },
+};
+
+static const struct td_op *const elementwise_ops[] = {
+#define TD_ELEMENTWISE(name, ...) &td_op_##name,
+#include "kernels/elementwise/elementwise.def"
+#undef TD_ELEMENTWISE
+};
+
+/* Floats of which some are special, and integers with random bits. A divisor or exponent that the
+ * op checks is small and positive. */
+static struct td_tensor elements_of(struct generator *g, td_dtype dtype,
+                                    const struct td_shape *shape, bool is_checked)
+{
+    static const double special[] = { 0, -0.0, 1, INFINITY, -INFINITY, NAN, 0.5, -2.5 };
+    if (!is_float(dtype) && !is_checked)
+        return random_bits(g, dtype, shape);
+    struct td_tensor tensor = new_tensor(g, dtype, shape);
+    bool complex = dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
+    for (int64_t i = 0; is_float(dtype) && i < tensor.numel * (complex ? 2 : 1); i++)
+        set_float(&tensor, i,
+                  below(g, 8) == 0 ? special[below(g, COUNT_OF(special))]
+                                   : (double)below(g, 8001) / 1000 - 4);
+    const size_t width = td_dtype_info(dtype)->size;
+    for (int64_t i = 0; !is_float(dtype) && i < tensor.numel; i++) {
+        const int64_t value = 1 + below(g, 9);
+        memcpy((char *)tensor.data + (size_t)i * width, &value, width);
+    }
+    return tensor;
+}
+
+/* Functions that a device computes with its own approximations. */
+static bool is_approximate(const struct td_op *op)
+{
+    static const struct td_op *const functions[] = { &td_op_power,   &td_op_exp, &td_op_log,
+                                                     &td_op_tanh,    &td_op_erf, &td_op_gelu,
+                                                     &td_op_sigmoid, NULL };
+    int i = 0;
+    while (functions[i] && functions[i] != op)
+        i++;
+    return functions[i] != NULL;
+}
+
+static void make_elementwise(struct generator *g, const struct td_op *op, td_dtype dtype,
+                             const char *const *shapes)
+{
+    begin(g, op);
+    for (int i = 0; i < op->n_inputs; i++) {
+        const struct td_shape shape = shape_of(shapes[i]);
+        const bool is_condition = op->inputs[i].role == TD_ROLE_CONDITION;
+        const struct td_tensor tensor =
+            elements_of(g, is_condition ? TD_DTYPE_BOOL : dtype, &shape, op->valid && i == 1);
+        set_operand(g, i, &tensor, 1);
+    }
+    if (op == &td_op_gelu)
+        set_attrs(g, &(struct td_gelu_attrs){ below(g, 2) == 0 }, sizeof(struct td_gelu_attrs));
+    g->one.tolerance = is_approximate(op) && is_float(dtype) ? 4 * tolerance_of(dtype) : 0;
+    g->one.per_element = true;
+    emit(g, "%s %s %s %s", name_of(dtype), shapes[0], op->n_inputs > 1 ? shapes[1] : "",
+         op->n_inputs > 2 ? shapes[2] : "");
+}
+
+static bool accepts(const struct td_op *op, td_dtype dtype)
+{
+    return op->inputs[op->n_inputs - 1].dtypes >> dtype & 1;
+}
+
+static void make_all_elementwise(struct generator *g)
+{
+    for (int o = 0; o < COUNT_OF(elementwise_ops); o++)
+        for (int dtype = 0; dtype < TD_DTYPE_STRING; dtype++)
+            for (int s = 0; s < COUNT_OF(elementwise_shapes); s++)
+                if (accepts(elementwise_ops[o], (td_dtype)dtype))
+                    make_elementwise(g, elementwise_ops[o], (td_dtype)dtype, elementwise_shapes[s]);
+}
+
+static void make_cast(struct generator *g, td_dtype from, td_dtype to, const char *text)
+{
+    const struct td_shape shape = shape_of(text);
+    const struct td_cast_attrs attrs = { .dtype = to };
+    begin(g, &td_op_cast);
+    const struct td_tensor tensor = elements_of(g, from, &shape, false);
+    set_operand(g, 0, &tensor, 1);
+    set_attrs(g, &attrs, sizeof(attrs));
+    g->one.per_element = true;
+    emit(g, "%s to %s %s", name_of(from), name_of(to), text);
+}
+
+static void make_all_casts(struct generator *g)
+{
+    for (int from = 0; from < TD_DTYPE_STRING; from++)
+        for (int to = 0; to < TD_DTYPE_STRING; to++)
+            make_cast(g, (td_dtype)from, (td_dtype)to, "70");
+}
+
+static void make_random_elementwise(struct generator *g)
+{
+    const struct td_op *op = elementwise_ops[below(g, COUNT_OF(elementwise_ops))];
+    td_dtype dtype = TD_DTYPE_STRING;
+    while (dtype == TD_DTYPE_STRING || !accepts(op, dtype))
+        dtype = (td_dtype)below(g, TD_DTYPE_STRING);
+    make_elementwise(g, op, dtype, elementwise_shapes[below(g, COUNT_OF(elementwise_shapes))]);
+}
+
+/* ---- reductions ------------------------------------------------------------------------------ */
+
+static const struct reduce_case {
+    const char *x;
+    struct td_ints axes;
+} reduce_cases[] = {
+    { "7", { NULL, 0 } },
+    { "5,6,7", { (const int64_t[]){ 1 }, 1 } },
+    { "5,6,7", { (const int64_t[]){ 0, 2 }, 2 } },
+    { "40,3", { (const int64_t[]){ 0 }, 1 } },
+    { "3,0,2", { (const int64_t[]){ 0 }, 1 } },
+    { "2,33000", { (const int64_t[]){ 1 }, 1 } },
+    { "130,200", { (const int64_t[]){ 0 }, 1 } },
+};
+
+static const struct td_op *const reduce_ops[] = {
+    &td_op_reduce_sum, &td_op_reduce_mean, &td_op_reduce_prod, &td_op_reduce_max,
+    &td_op_reduce_min, &td_op_reduce_any,  &td_op_reduce_all,
+};
+
+static void make_reduction(struct generator *g, const struct td_op *op, td_dtype dtype,
+                           const struct reduce_case *c)
+{
+    const struct td_shape shape = shape_of(c->x);
+    const struct td_reduce_attrs attrs = { .axes = c->axes, .keepdims = below(g, 2) == 0 };
+    const bool moves = op == &td_op_reduce_max || op == &td_op_reduce_min;
+    begin(g, op);
+    const struct td_tensor x = random_terms(g, dtype, &shape, false);
+    set_operand(g, 0, &x, 1);
+    set_attrs(g, &attrs, sizeof(attrs));
+    g->one.tolerance = moves || !is_float(dtype) ? 0 : tolerance_of(dtype);
+    emit(g, "%s %s, %d axes", name_of(dtype), c->x, c->axes.count);
+}
+
+/* NaN wins, and so does the first of equal elements. */
+static void make_best(struct generator *g, const struct td_op *op, td_dtype dtype,
+                      const struct reduce_case *c)
+{
+    const struct td_shape shape = shape_of(c->x);
+    begin(g, op);
+    const struct td_tensor x = elements_of(g, dtype, &shape, false);
+    set_operand(g, 0, &x, 1);
+    if (op == &td_op_argmax || op == &td_op_argmin)
+        set_attrs(g, &(struct td_arg_attrs){ c->axes.count > 0 ? c->axes.values[0] : 0 },
+                  sizeof(struct td_arg_attrs));
+    else
+        set_attrs(g, &(struct td_reduce_attrs){ .axes = c->axes }, sizeof(struct td_reduce_attrs));
+    g->one.per_element = true;
+    emit(g, "%s %s with NaN", name_of(dtype), c->x);
+}
+
+static void make_all_reductions(struct generator *g)
+{
+    static const struct td_op *const best[] = { &td_op_argmax, &td_op_argmin, &td_op_reduce_max,
+                                                &td_op_reduce_min };
+    for (int c = 0; c < COUNT_OF(reduce_cases); c++)
+        for (int dtype = 0; dtype < TD_DTYPE_STRING; dtype++) {
+            for (int o = 0; o < COUNT_OF(reduce_ops); o++)
+                if (accepts(reduce_ops[o], (td_dtype)dtype))
+                    make_reduction(g, reduce_ops[o], (td_dtype)dtype, &reduce_cases[c]);
+            for (int o = 0; o < COUNT_OF(best); o++)
+                if (accepts(best[o], (td_dtype)dtype))
+                    make_best(g, best[o], (td_dtype)dtype, &reduce_cases[c]);
+        }
+}
+
+/* Sorted ids, with empty segments in between and at the end. */
+static void make_segments(struct generator *g, const struct td_op *op, td_dtype dtype,
+                          const char *text, int64_t n_segments)
+{
+    const struct td_shape shape = shape_of(text), rows = { .rank = 1, .dim = { shape.dim[0] } };
+    const struct td_segments_attrs attrs = { n_segments };
+    const bool moves = op == &td_op_segment_max || op == &td_op_segment_min;
+    begin(g, op);
+    const struct td_tensor data = random_terms(g, dtype, &shape, false);
+    struct td_tensor ids = new_tensor(g, index_dtypes[below(g, 3)], &rows);
+    int64_t id = 0;
+    for (int64_t i = 0; i < ids.numel; i++) {
+        if (below(g, 4) == 0 && id + 3 < n_segments)
+            id += 1 + below(g, 2);
+        set_index(&ids, i, id);
+    }
+    set_operand(g, 0, &data, 1);
+    set_operand(g, 1, &ids, 1);
+    set_attrs(g, &attrs, sizeof(attrs));
+    g->one.tolerance = moves || !is_float(dtype) ? 0 : tolerance_of(dtype);
+    emit(g, "%s %s, %d segments", name_of(dtype), text, (int)n_segments);
+}
+
+static void make_all_segments(struct generator *g)
+{
+    static const struct td_op *const ops[] = { &td_op_segment_sum, &td_op_segment_mean,
+                                               &td_op_segment_max, &td_op_segment_min,
+                                               &td_op_segment_prod };
+    for (int dtype = 0; dtype < TD_DTYPE_STRING; dtype++)
+        for (int o = 0; o < COUNT_OF(ops); o++) {
+            if (!(ops[o]->inputs[0].dtypes >> dtype & 1))
+                continue;
+            make_segments(g, ops[o], (td_dtype)dtype, "500", 4);
+            make_segments(g, ops[o], (td_dtype)dtype, "60,7", 30);
+            make_segments(g, ops[o], (td_dtype)dtype, "0,3", 2);
+        }
+}
+
+static void make_cumsum(struct generator *g, td_dtype dtype, const char *text, int64_t axis)
+{
+    const struct td_shape shape = shape_of(text);
+    const struct td_cumsum_attrs attrs = { axis, below(g, 2) == 0, below(g, 2) == 0 };
+    begin(g, &td_op_cumsum);
+    const struct td_tensor x = random_terms(g, dtype, &shape, false);
+    set_operand(g, 0, &x, 1);
+    set_attrs(g, &attrs, sizeof(attrs));
+    g->one.tolerance = is_float(dtype) ? 100 * tolerance_of(dtype) : 0;
+    g->one.per_element = true;
+    emit(g, "%s %s axis %d", name_of(dtype), text, (int)axis);
+}
+
+static void make_all_cumsums(struct generator *g)
+{
+    for (int dtype = 0; dtype < TD_DTYPE_STRING; dtype++) {
+        if (!accepts(&td_op_cumsum, (td_dtype)dtype))
+            continue;
+        make_cumsum(g, (td_dtype)dtype, "7,1000", 1);
+        make_cumsum(g, (td_dtype)dtype, "300,5", 0);
+        make_cumsum(g, (td_dtype)dtype, "4,9,6", 1);
+        make_cumsum(g, (td_dtype)dtype, "3,0", 1);
+    }
+}
+
+/* Elements with NaN, zeros of both signs and many equal ones. */
+static void make_top_k(struct generator *g, td_dtype dtype, const char *text, int64_t k,
+                       int64_t axis)
+{
+    const struct td_shape shape = shape_of(text);
+    const struct td_top_k_attrs attrs = { .k = k, .largest = below(g, 2) == 0, .axis = axis };
+    begin(g, &td_op_top_k);
+    const struct td_tensor x =
+        below(g, 2) ? elements_of(g, dtype, &shape, false) : random_terms(g, dtype, &shape, true);
+    set_operand(g, 0, &x, 1);
+    set_attrs(g, &attrs, sizeof(attrs));
+    emit(g, "%s %s k %d axis %d", name_of(dtype), text, (int)k, (int)axis);
+}
+
+static void make_all_top_k(struct generator *g)
+{
+    for (int dtype = 0; dtype < TD_DTYPE_STRING; dtype++) {
+        if (!accepts(&td_op_top_k, (td_dtype)dtype))
+            continue;
+        make_top_k(g, (td_dtype)dtype, "9", 9, 0);
+        make_top_k(g, (td_dtype)dtype, "3,5000", 4, 1);
+        make_top_k(g, (td_dtype)dtype, "1300", 1024, 0);
+        make_top_k(g, (td_dtype)dtype, "4,300,5", 2, 1);
+        make_top_k(g, (td_dtype)dtype, "4,0,5", 0, 1);
+        make_top_k(g, (td_dtype)dtype, "70,3", 3, 1);
+    }
+}
+
+/* ---- normalisation --------------------------------------------------------------------------- */
+
+static const struct norm_case {
+    const char *x;
+    int64_t axis;
+    const char *scale, *bias; /* of layer_norm */
+} norm_cases[] = {
+    { "9", 0, "9", "" },      { "4,30", -1, "30", "30" },      { "5,6,7", 1, "6,1", "7" },
+    { "3,700", 1, "", NULL }, { "20,30,2", 0, "30,2", "1,2" }, { "2,0", 1, "0", NULL },
+};
+
+static void make_normalisation(struct generator *g, const struct td_op *op, td_dtype dtype,
+                               const struct norm_case *c)
+{
+    const struct td_shape shape = shape_of(c->x);
+    const struct td_normalisation_attrs attrs = { .axis = c->axis, .epsilon = 1e-5 };
+    const char *const factors[] = { c->scale, c->bias };
+    begin(g, op);
+    const struct td_tensor x = random_terms(g, dtype, &shape, false);
+    set_operand(g, 0, &x, 1);
+    for (int i = 0; op == &td_op_layer_norm && i < 2 && factors[i]; i++) {
+        const struct td_shape factor_shape = shape_of(factors[i]);
+        const struct td_tensor factor = random_terms(g, dtype, &factor_shape, false);
+        set_operand(g, 1 + i, &factor, 1);
+    }
+    set_attrs(g, &attrs, sizeof(attrs));
+    g->one.tolerance = 4 * tolerance_of(dtype);
+    g->one.per_element = true;
+    emit(g, "%s %s axis %d", name_of(dtype), c->x, (int)c->axis);
+}
+
+static void make_all_normalisations(struct generator *g)
+{
+    static const struct td_op *const ops[] = { &td_op_softmax, &td_op_log_softmax,
+                                               &td_op_l2_normalize, &td_op_layer_norm };
+    for (int c = 0; c < COUNT_OF(norm_cases); c++)
+        for (int dtype = TD_DTYPE_FLOAT16; dtype <= TD_DTYPE_FLOAT64; dtype++)
+            for (int o = 0; o < COUNT_OF(ops); o++)
+                make_normalisation(g, ops[o], (td_dtype)dtype, &norm_cases[c]);
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+static void make_transpose(struct generator *g, td_dtype dtype, const char *text)
+{
+    const struct td_shape shape = shape_of(text);
+    begin(g, &td_op_transpose);
+    const struct td_tensor x = random_bits(g, dtype, &shape);
+    set_operand(g, 0, &x, 1);
+    emit(g, "%s %s", name_of(dtype), text);
+}
+
+static void make_slice(struct generator *g, td_dtype dtype)
+{
+    static const int64_t starts[] = { -2, 1 }, stops[] = { 0, 40 }, steps[] = { -3, 2 };
+    const struct td_shape shape = shape_of("20,33,3");
+    const struct td_slice_attrs attrs = { { starts, 2 }, { stops, 2 }, { steps, 2 }, { NULL, 0 } };
+    begin(g, &td_op_slice);
+    const struct td_tensor x = random_bits(g, dtype, &shape);
+    set_operand(g, 0, &x, 1);
+    set_attrs(g, &attrs, sizeof(attrs));
+    g->one.args.attrs_set = 7; /* not the axes */
+    emit(g, "%s backwards and in steps", name_of(dtype));
+}
+
+static void make_reshape(struct generator *g, td_dtype dtype)
+{
+    static const int64_t sizes[] = { 10, -1 };
+    const struct td_shape shape = shape_of("4,5,3");
+    begin(g, &td_op_reshape);
+    const struct td_tensor x = random_bits(g, dtype, &shape);
+    set_operand(g, 0, &x, 1);
+    set_attrs(g, &(struct td_reshape_attrs){ { sizes, 2 } }, sizeof(struct td_reshape_attrs));
+    emit(g, "%s", name_of(dtype));
+}
+
+static void make_one_hot(struct generator *g, td_dtype dtype, td_dtype index)
+{
+    const struct td_shape shape = shape_of("5,7");
+    const struct td_one_hot_attrs attrs = { .depth = 9, .dtype = dtype };
+    const int64_t bound = 9;
+    begin(g, &td_op_one_hot);
+    const struct td_tensor indices = indices_below(g, index, &shape, 1, &bound, true);
+    set_operand(g, 0, &indices, 1);
+    set_attrs(g, &attrs, sizeof(attrs));
+    emit(g, "%s %s", name_of(dtype), name_of(index));
+}
+
+/* A list of three tensors, of which one is empty if they may differ. */
+static void make_joining(struct generator *g, const struct td_op *op, td_dtype dtype)
+{
+    const bool differ = op == &td_op_concat;
+    const char *const shapes[] = { "3,4,5", differ ? "3,0,5" : "3,4,5",
+                                   differ ? "3,7,5" : "3,4,5" };
+    struct td_tensor tensors[3];
+    begin(g, op);
+    for (int i = 0; i < 3; i++) {
+        const struct td_shape shape = shape_of(shapes[i]);
+        tensors[i] = random_bits(g, dtype, &shape);
+    }
+    set_operand(g, 0, tensors, 3);
+    const int64_t axis = 1;
+    set_attrs(g, &axis, sizeof(axis));
+    emit(g, "%s", name_of(dtype));
+}
+
+static void make_all_shapes(struct generator *g)
+{
+    for (int dtype = 0; dtype < TD_DTYPE_STRING; dtype++) {
+        make_transpose(g, (td_dtype)dtype, "6,40,50");
+        make_transpose(g, (td_dtype)dtype, "");
+        make_slice(g, (td_dtype)dtype);
+        make_reshape(g, (td_dtype)dtype);
+        for (int i = 0; i < COUNT_OF(index_dtypes); i++)
+            make_one_hot(g, (td_dtype)dtype, index_dtypes[i]);
+        make_joining(g, &td_op_concat, (td_dtype)dtype);
+        make_joining(g, &td_op_stack, (td_dtype)dtype);
+    }
+}
+
 /* ---- all cases ------------------------------------------------------------------------------- */
 
 void for_each_device_case(struct td_arena *arena, device_case_fn *fn, void *context)
@@ -1384,6 +1778,14 @@ void for_each_device_case(struct td_arena *arena, device_case_fn *fn, void *cont
     make_all_einsums(&g);
     make_all_bags(&g);
     make_all_searches(&g);
+    make_all_elementwise(&g);
+    make_all_casts(&g);
+    make_all_reductions(&g);
+    make_all_normalisations(&g);
+    make_all_top_k(&g);
+    make_all_cumsums(&g);
+    make_all_segments(&g);
+    make_all_shapes(&g);
     for (int i = 0; i < RANDOM_EQUATIONS; i++)
         make_random_einsum(&g, 6);
 }
@@ -1406,7 +1808,7 @@ void for_random_device_cases(struct td_arena *arena, uint64_t seed, device_case_
     struct generator g = { .arena = arena, .fn = fn, .context = context, .random = seed };
     g.n_cases = below(&g, 15); /* decides about items and alignment */
     g.max_items = below(&g, 8) == 0 ? 5000 : 7;
-    switch (below(&g, 8)) {
+    switch (below(&g, 9)) {
     case 0:
         make_random_gather(&g);
         break;
@@ -1427,6 +1829,9 @@ void for_random_device_cases(struct td_arena *arena, uint64_t seed, device_case_
         break;
     case 6:
         make_random_search(&g);
+        break;
+    case 7:
+        make_random_elementwise(&g);
         break;
     default:
         make_random_einsum(&g, 4);

@@ -20,6 +20,8 @@ struct device_case {
     const int64_t *item_end; /* NULL if there is one item */
     /* 0: bit for bit; else relative to the sum of magnitudes, or for a search, to 1 + the score */
     double tolerance;
+    /* The tolerance is relative to 1 + the magnitude of the result, and any NaN equals any NaN. */
+    bool per_element;
     size_t first_offset; /* of the first input from a 256-byte boundary, in bytes */
 };
 

@@ -16,6 +16,7 @@
  * and with TD_TEST_DEVICE_EXPECTED=1. Needs only libc, so that it runs on a GPU machine without
  * other packages. */
 #include "gpu/loader/loader.h"
+#include "kernels/cast/cast.h"
 #include "kernels/einsum/einsum.h"
 #include "kernels/op_check.h"
 #include "kernels/search/search.h"
@@ -258,6 +259,141 @@ static bool run_alone(struct fixture *fixture, struct td_op_args *args, char *ou
            ok(api->run(fixture->streams[0], &work, &err), "run") &&
            synchronize(fixture, fixture->streams[0], args->op->name);
 }
+
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+enum { CHAIN_ROWS = 300, CHAIN_COLUMNS = 7, CHAIN_STEP = 16384, CHAIN = 6 };
+
+/* The calls of a chain, with all tensors at multiples of CHAIN_STEP in the fixture's memory. */
+struct chain {
+    struct td_op_args args[CHAIN];
+    struct td_tensor inputs[CHAIN][3];
+    struct td_chain_call calls[CHAIN];
+    struct td_arena arena;
+};
+
+/* Adds a call whose input i is the result of call operands[i] or, if that is negative, input
+ * -1 - operands[i] of the chain. */
+static bool add_call(struct fixture *fixture, struct chain *chain, int c, const char *name,
+                     const int *operands, const struct td_tensor *given)
+{
+    const struct td_op *op = td_op_named(name, strlen(name));
+    struct td_op_args *args = &chain->args[c];
+    td_op_set_defaults(op, args);
+    for (int i = 0; i < op->n_inputs; i++) {
+        chain->inputs[c][i] =
+            operands[i] < 0 ? given[-1 - operands[i]] : chain->args[operands[i]].outputs[0];
+        args->inputs[i] = (struct td_operand){ &chain->inputs[c][i], 1 };
+        chain->calls[c].operands[i] = operands[i] < 0 ? -1 : operands[i];
+    }
+    if (op == &td_op_cast) {
+        const struct td_cast_attrs attrs = { .dtype = TD_DTYPE_BFLOAT16 };
+        memcpy(args->attrs, &attrs, sizeof(attrs));
+        args->attrs_set = 1;
+    }
+    if (!ok(td_op_infer(op, args, &chain->arena, &err), name) || !api->supports(op, args))
+        return false;
+    args->outputs[0].data = fixture->memory + (size_t)(2 + c) * CHAIN_STEP;
+    chain->calls[c].args = args;
+    return true;
+}
+
+/* sigmoid(x * w + x), rounded to bfloat16, compared with its negative. Returns false if the device
+ * has no kernel for one of the ops. */
+static bool make_chain(struct fixture *fixture, struct chain *chain)
+{
+    const struct td_shape shape = { .rank = 2, .dim = { CHAIN_ROWS, CHAIN_COLUMNS } },
+                          row = { .rank = 1, .dim = { CHAIN_COLUMNS } };
+    struct td_tensor given[2];
+    td_arena_init(&chain->arena, NULL, 0, td_memory_heap());
+    if (!ok(td_tensor_describe(&given[0], "x", TD_DTYPE_FLOAT32, &shape, &err), "x") ||
+        !ok(td_tensor_describe(&given[1], "w", TD_DTYPE_FLOAT32, &row, &err), "w"))
+        return false;
+    for (int i = 0; i < 2; i++)
+        given[i].data = fixture->memory + (size_t)i * CHAIN_STEP;
+    return add_call(fixture, chain, 0, "multiply", (int[]){ -1, -2 }, given) &&
+           add_call(fixture, chain, 1, "add", (int[]){ 0, -1 }, given) &&
+           add_call(fixture, chain, 2, "sigmoid", (int[]){ 1 }, given) &&
+           add_call(fixture, chain, 3, "cast", (int[]){ 2 }, given) &&
+           add_call(fixture, chain, 4, "negative", (int[]){ 3 }, given) &&
+           add_call(fixture, chain, 5, "greater", (int[]){ 3, 4 }, given);
+}
+
+static bool run_work(struct fixture *fixture, const struct td_device_work *work)
+{
+    return api->workspace_bytes(fixture->device, work) <= CHAIN_STEP &&
+           ok(api->run(fixture->streams[0], work, &err), "run a chain");
+}
+
+/* Runs the calls one after another, or as a chain. Calls 1, 3 and 5 keep their results. */
+static bool run_calls(struct fixture *fixture, struct chain *chain, bool as_chain)
+{
+    void *workspace = fixture->memory + (size_t)(2 + CHAIN) * CHAIN_STEP;
+    bool fine = true;
+    for (int c = 0; c < CHAIN && as_chain; c++) {
+        chain->calls[c].is_inner = c % 2 == 0;
+        if (c % 2 == 0)
+            chain->args[c].outputs[0].data = NULL;
+        for (int i = 0; i < chain->args[c].op->n_inputs; i++)
+            if (chain->calls[c].operands[i] >= 0)
+                chain->inputs[c][i].data = NULL;
+    }
+    for (int c = 0; c < CHAIN && !as_chain && fine; c++) {
+        for (int i = 0; i < chain->args[c].op->n_inputs; i++)
+            if (chain->calls[c].operands[i] >= 0)
+                chain->inputs[c][i].data = chain->args[chain->calls[c].operands[i]].outputs[0].data;
+        fine = run_work(fixture, &(struct td_device_work){ .op = chain->args[c].op,
+                                                           .args = &chain->args[c],
+                                                           .n_items = 1,
+                                                           .workspace = workspace });
+    }
+    if (as_chain)
+        fine = run_work(fixture, &(struct td_device_work){ .op = chain->args[0].op,
+                                                           .args = &chain->args[0],
+                                                           .chain = chain->calls,
+                                                           .n_chain = CHAIN,
+                                                           .n_items = 1,
+                                                           .workspace = workspace });
+    return fine;
+}
+
+static void check_chain(struct fixture *fixture)
+{
+    enum { BYTES = (2 + CHAIN) * CHAIN_STEP };
+    static struct chain chain;
+    struct td_device_stream *stream = fixture->streams[0];
+    char *expected = fixture->results, *got = fixture->results + BYTES;
+    if (!make_chain(fixture, &chain)) {
+        printf("not run: a chain, for which the device has no kernels\n");
+        td_arena_reset(&chain.arena);
+        return;
+    }
+    memset(fixture->staging, 0, 2 * BYTES);
+    for (int i = 0; i < CHAIN_ROWS * CHAIN_COLUMNS; i++)
+        ((float *)(void *)fixture->staging)[i] = (float)(i % 101 - 50) / 16;
+    for (int i = 0; i < CHAIN_COLUMNS; i++)
+        ((float *)(void *)(fixture->staging + CHAIN_STEP))[i] = (float)(i - 3) / 8;
+    const bool fine =
+        ok(api->copy_to_device(stream, fixture->memory, fixture->staging, BYTES, &err), "copy") &&
+        run_calls(fixture, &chain, false) &&
+        ok(api->copy_to_host(stream, expected, fixture->memory, BYTES, &err), "copy") &&
+        ok(api->copy_to_device(stream, fixture->memory, fixture->staging, BYTES, &err), "copy") &&
+        run_calls(fixture, &chain, true) &&
+        ok(api->copy_to_host(stream, got, fixture->memory, BYTES, &err), "copy") &&
+        synchronize(fixture, stream, "a chain");
+    for (int c = 0; c < CHAIN && fine; c++) {
+        const size_t at = (size_t)(2 + c) * CHAIN_STEP;
+        if (c % 2 == 1)
+            check(memcmp(expected + at, got + at, chain.args[c].outputs[0].bytes) == 0,
+                  "step %d of a chain has the bits of a single op", c);
+        else
+            check(memcmp(fixture->staging + at, got + at, CHAIN_STEP) == 0,
+                  "step %d of a chain has no memory", c);
+    }
+    td_arena_reset(&chain.arena);
+}
+
+/* ---- single launches ------------------------------------------------------------------------- */
 
 /* Submits a gather of int8 rows and waits for it. */
 static bool gather_rows(struct fixture *fixture, void *table, int64_t rows, int64_t columns,
@@ -792,6 +928,7 @@ static void check_all(struct fixture *fixture)
     check_info(fixture);
     check_memory(fixture);
     check_copies(fixture);
+    check_chain(fixture);
     check_large_copies(fixture);
     check_waiting(fixture);
     check_order(fixture);

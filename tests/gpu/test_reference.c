@@ -365,7 +365,7 @@ static void output_on_the_host(struct launch *launch)
 
 static void misaligned_output(struct launch *launch)
 {
-    launch->call.args.outputs[0].data = (char *)device_memory(NULL, 512) + 64;
+    launch->call.args.outputs[0].data = (char *)device_memory(NULL, 512) + 32;
 }
 
 static void misaligned_table(struct launch *launch)
@@ -408,7 +408,7 @@ static const struct {
     { table_on_the_host, "params[0], 12 bytes at " },
     { indices_past_the_end, "indices[0], 8 bytes at " },
     { output_on_the_host, "outputs[0], 8 bytes at " },
-    { misaligned_output, "is not aligned to 256 bytes" },
+    { misaligned_output, "is not aligned to 64 bytes" },
     { misaligned_table, "is not aligned to 4 bytes" },
     { reports_not_pinned, "the reports are not in host_alloc memory" },
     { no_items, "work has no items" },

@@ -139,9 +139,21 @@ class Programs(HttpTest):
         self.assertStatus(reply, 200)
         self.assertEqual(reply.json()["bounds"], [{"step": 0, "policy": "zero", "replaced": 1}, {"step": 2, "policy": "clip", "replaced": 2}])
 
-    def test_programs_run_on_the_cpu(self):
-        self.assertStatus(self.run_program({**program(SQUARE, ["y"], x=[2]), "device": "auto"}), 200)
-        self.assertProblem(self.run_program({**program(SQUARE, ["y"], x=[2]), "device": "gpu"}), 422, "UNSUPPORTED_DTYPE", device="gpu")
+    def test_a_program_runs_on_a_device_or_is_refused(self):
+        on_gpu = {**program(SQUARE, ["y"], x=[2]), "device": "gpu"}
+        self.assertProblem(self.run_program(on_gpu), 503, "DEVICE_UNAVAILABLE")
+        steps = [{"op": "find", "keys": "$words", "queries": ["a"], "as": "row"}, {"op": "add", "x": "$row", "y": 1, "as": "y"}]
+        words = program(steps, ["y"], words=["b", "a"])
+        with Daemon("--gpu", "reference") as server, Client(server) as client:
+            reply = client.request("POST", "/v1/programs/run", on_gpu)
+            self.assertEqual((reply.status, reply.json()["outputs"]["y"]["data"]), (200, [4]))
+            gpu = client.request("GET", "/v1/devices").json()["devices"][1]
+            self.assertEqual((gpu["batches"], gpu["requests"]), (1, 1))
+            self.assertEqual(client.request("POST", "/v1/programs/run", {**words, "device": "auto"}).status, 200)
+            reply = client.request("POST", "/v1/programs/run", {**words, "device": "gpu"})
+            self.assertEqual((reply.status, reply.json()["code"], reply.json()["step"]), (422, "UNSUPPORTED_DTYPE", 0))
+            reply = client.request("POST", "/v1/programs/run", {**program([{"op": "gather", "params": "$x", "indices": [0, 7], "as": "y"}], ["y"], x=[4, 5]), "device": "gpu"})
+            self.assertEqual((reply.status, reply.json()["code"], reply.json()["step"]), (422, "INDEX_OUT_OF_BOUNDS", 0))
 
     def test_a_program_is_json(self):
         reply = self.request("POST", "/v1/programs/run", b"x", {"Content-Type": "application/vnd.safetensors"})

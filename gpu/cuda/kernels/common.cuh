@@ -41,6 +41,20 @@ static __device__ __forceinline__ int64_t divide(int64_t a, int64_t b, int64_t *
     return quotient;
 }
 
+/* Returns the position of element i of a shape in a tensor with these strides. */
+static __device__ __forceinline__ int64_t strided_at(const int64_t *extent, const int64_t *stride,
+                                                     int rank, int64_t i)
+{
+    int64_t at = 0;
+    for (int d = rank - 1; d >= 0; d--) {
+        int64_t place = i;
+        if (d > 0)
+            i = divide(i, extent[d], &place);
+        at += place * stride[d];
+    }
+    return at;
+}
+
 static __device__ __forceinline__ int64_t index_at(const void *indices, int bytes, int64_t i)
 {
     switch (bytes) {

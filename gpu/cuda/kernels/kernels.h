@@ -2,8 +2,8 @@
  * passed by value, and a function that launches the kernel on a stream.
  *
  * Both C and CUDA include this file, so it includes nothing from kernels/ at the top of the source
- * tree. Static assertions in plugin.c and ops/ check numbers that must equal the numbers in
- * kernels/, such as bounds policies and compute types.
+ * tree, except the list kernels/elementwise/elementwise.def. Static assertions in plugin.c and ops/
+ * check numbers that must equal the numbers in kernels/, such as bounds policies and compute types.
  *
  * Bounds   A client can write to the memory of indices after the host has checked them. Every
  *          kernel therefore checks an index again before using it to read or write.
@@ -29,15 +29,22 @@ extern "C" {
  * launch, and loading can wait for all work on the device ("Lazy Loading" in the CUDA Programming
  * Guide). */
 cudaError_t td_cuda_bags_load(void);
+cudaError_t td_cuda_elementwise_load(void);
 cudaError_t td_cuda_find_load(void);
 cudaError_t td_cuda_gather_load(void);
 cudaError_t td_cuda_gemm_load(void);
+cudaError_t td_cuda_normalise_load(void);
+cudaError_t td_cuda_one_hot_load(void);
 cudaError_t td_cuda_partition_load(void); /* except the kernels of the sort */
 cudaError_t td_cuda_permute_load(void);
+cudaError_t td_cuda_reduce_load(void);
+cudaError_t td_cuda_scan_load(void);
 cudaError_t td_cuda_search_best_load(void);
 cudaError_t td_cuda_search_scores_load(void);
+cudaError_t td_cuda_segments_load(void);
 cudaError_t td_cuda_stitch_load(void);
 cudaError_t td_cuda_sumprod_load(void);
+cudaError_t td_cuda_top_k_load(void);
 
 /* ---- Reports of bad indices ------------------------------------------------------------------ */
 
@@ -342,6 +349,72 @@ cudaError_t td_cuda_search_sort(const struct td_cuda_search_args *args, cudaStre
 /* Writes the outputs of a group. */
 cudaError_t td_cuda_search_write(const struct td_cuda_search_args *args, cudaStream_t stream);
 
+/* ---- Elementwise ops ----------------------------------------------------------------------- */
+
+/* Element types, with the numbers of td_dtype. */
+enum td_cuda_element {
+    TD_CUDA_ELEMENT_BOOL,
+    TD_CUDA_ELEMENT_INT8,
+    TD_CUDA_ELEMENT_INT16,
+    TD_CUDA_ELEMENT_INT32,
+    TD_CUDA_ELEMENT_INT64,
+    TD_CUDA_ELEMENT_UINT8,
+    TD_CUDA_ELEMENT_UINT16,
+    TD_CUDA_ELEMENT_UINT32,
+    TD_CUDA_ELEMENT_UINT64,
+    TD_CUDA_ELEMENT_FLOAT16,
+    TD_CUDA_ELEMENT_BFLOAT16,
+    TD_CUDA_ELEMENT_FLOAT32,
+    TD_CUDA_ELEMENT_FLOAT64,
+    TD_CUDA_ELEMENTS
+};
+
+enum td_cuda_elementwise_name {
+#define TD_ELEMENTWISE(name, ...) TD_CUDA_ELEMENTWISE_##name,
+#include "kernels/elementwise/elementwise.def"
+#undef TD_ELEMENTWISE
+    TD_CUDA_ELEMENTWISE_gelu_tanh,
+    TD_CUDA_ELEMENTWISE_cast,
+    TD_CUDA_ELEMENTWISE_COUNT
+};
+
+#define TD_CUDA_ELEMENTWISE_INPUTS 16
+#define TD_CUDA_ELEMENTWISE_STEPS  48
+#define TD_CUDA_ELEMENTWISE_RANK   16
+
+enum td_cuda_repeat {
+    TD_CUDA_REPEAT_NEVER,  /* the input has an element for each result */
+    TD_CUDA_REPEAT_SCALAR, /* the input has one element */
+    TD_CUDA_REPEAT_STRIDED
+};
+
+/* Arguments of elementwise, which computes steps one after another for each element. The results of
+ * a step are in a slot, from which later steps read them, and in memory if `to` is not NULL. */
+struct td_cuda_elementwise_args {
+    struct {
+        const void *data;
+        unsigned char bytes; /* of an element */
+        unsigned char repeat;
+    } inputs[TD_CUDA_ELEMENTWISE_INPUTS];
+    struct {
+        void *to;
+        unsigned char name;   /* td_cuda_elementwise_name */
+        unsigned char from;   /* element type of the operands, of `where` after the first */
+        unsigned char result; /* element type */
+        unsigned char bytes;  /* of a result */
+        unsigned char slot;   /* of the result */
+        /* Inputs, or TD_CUDA_ELEMENTWISE_INPUTS + slot. A missing operand is the first one. */
+        unsigned char operands[3];
+    } steps[TD_CUDA_ELEMENTWISE_STEPS];
+    int n_steps, n_slots;
+    int64_t n; /* number of elements */
+    int rank;  /* of the shape to which inputs are repeated */
+    int64_t extent[TD_CUDA_ELEMENTWISE_RANK];
+    /* For each input, its strides in elements, which are 0 where it is repeated. */
+    int64_t stride[TD_CUDA_ELEMENTWISE_INPUTS][TD_CUDA_ELEMENTWISE_RANK];
+};
+cudaError_t td_cuda_elementwise(const struct td_cuda_elementwise_args *args, cudaStream_t stream);
+
 /* ---- Loop nests -------------------------------------------------------------------------- */
 
 #define TD_CUDA_MAX_LOOPS 62 /* TD_MAX_LOOPS */
@@ -429,6 +502,132 @@ struct td_cuda_gemm_args {
     struct td_cuda_loop loops[TD_CUDA_MAX_LOOPS];
 };
 cudaError_t td_cuda_gemm(const struct td_cuda_gemm_args *args, cudaStream_t stream);
+
+/* ---- Reductions ------------------------------------------------------------------------------ */
+
+enum td_cuda_reduction {
+    TD_CUDA_REDUCE_SUM,
+    TD_CUDA_REDUCE_MEAN, /* of floats */
+    TD_CUDA_REDUCE_PROD,
+    TD_CUDA_REDUCE_MAX, /* also any */
+    TD_CUDA_REDUCE_MIN, /* also all */
+    TD_CUDA_REDUCE_ARGMAX,
+    TD_CUDA_REDUCE_ARGMIN
+};
+
+/* What is reduced, and to what. */
+struct td_cuda_reduced {
+    enum td_cuda_reduction reduction;
+    int element, element_bytes; /* td_cuda_element of the input */
+    int result, result_bytes;   /* td_cuda_element of the output */
+};
+
+/* Bytes of a partial result, of the largest type. */
+#define TD_CUDA_PARTIAL_BYTES 16
+
+/* Arguments of reduce. The outputs are numbered through the first n_out_loops loops, and the n
+ * elements of each output through the loops after them. Only strides in A are used. `threads` of a
+ * block share an output. If splits > 1, the elements of each output are split into parts, whose
+ * results a second kernel joins. */
+struct td_cuda_reduce_args {
+    const void *from;
+    void *to;
+    struct td_cuda_reduced numbers;
+    int64_t n_out, n;
+    int n_out_loops, n_loops;
+    int threads; /* a power of two */
+    /* True if neighbouring threads read neighbouring elements of an output, false if they compute
+     * neighbouring outputs. */
+    bool lanes_along_n;
+    int64_t splits, split_n;
+    void *partial; /* [splits, n_out] */
+    struct td_cuda_loop loops[2 * TD_CUDA_ELEMENTWISE_RANK];
+};
+cudaError_t td_cuda_reduce(const struct td_cuda_reduce_args *args, cudaStream_t stream);
+
+/* Arguments of segments, which reduces the rows of each segment. Segment s has the rows whose
+ * sorted id is s. `threads` of a block compute an output. */
+struct td_cuda_segments_args {
+    const void *data; /* [n, columns] */
+    void *out;        /* [n_segments, columns] */
+    const void *ids;  /* n ids, in non-decreasing order */
+    int id_bytes;
+    struct td_cuda_reduced numbers;
+    int64_t n, columns, n_segments;
+    int threads; /* a power of two */
+};
+cudaError_t td_cuda_segments(const struct td_cuda_segments_args *args, cudaStream_t stream);
+
+/* ---- Cumulative sums ------------------------------------------------------------------------- */
+
+/* Arguments of scan. x is [n_rows / inner, n, inner], and a row consists of the n elements along
+ * the middle dimension. */
+struct td_cuda_scan_args {
+    const void *x;
+    void *out;
+    int element, element_bytes; /* td_cuda_element */
+    bool exclusive, reverse;
+    int64_t n_rows, n, inner;
+    bool by_block; /* a block computes a row; otherwise, a thread does */
+};
+cudaError_t td_cuda_scan(const struct td_cuda_scan_args *args, cudaStream_t stream);
+
+/* ---- One hot --------------------------------------------------------------------------------- */
+
+/* Arguments of one_hot. `one` has the bits of 1 in the dtype of the output. */
+struct td_cuda_one_hot_args {
+    void *out; /* [n / depth, depth] */
+    const void *indices;
+    int index_bytes, element_bytes;
+    uint64_t one[2];
+    int64_t n, depth;
+};
+cudaError_t td_cuda_one_hot(const struct td_cuda_one_hot_args *args, cudaStream_t stream);
+
+/* ---- top_k ----------------------------------------------------------------------------------- */
+
+/* Arguments of top_k. x is [n_rows / inner, n, inner], and a row consists of the n elements along
+ * the middle dimension. Rows are split into strips, and the best k elements of each strip are
+ * joined by a second launch. */
+struct td_cuda_top_k_args {
+    const void *x;
+    void *values;
+    int32_t *indices;
+    int element, element_bytes; /* td_cuda_element */
+    bool largest;
+    int64_t n_rows, n, inner;
+    int64_t k; /* 1 to TD_CUDA_SEARCH_SHARED_K */
+    int64_t strips, strip;
+    struct td_cuda_scored *found; /* [n_rows, strips, k]; NULL if strips is 1 */
+};
+cudaError_t td_cuda_top_k(const struct td_cuda_top_k_args *args, cudaStream_t stream);
+
+/* ---- Normalisation --------------------------------------------------------------------------- */
+
+enum td_cuda_normalisation {
+    TD_CUDA_SOFTMAX,
+    TD_CUDA_LOG_SOFTMAX,
+    TD_CUDA_L2_NORMALIZE,
+    TD_CUDA_LAYER_NORM
+};
+
+/* Arguments of normalise. x is [n_groups / inner, n, inner], and a group consists of the n elements
+ * along the middle dimension. `threads` of a block compute a group. */
+struct td_cuda_normalise_args {
+    const void *x;
+    void *out;
+    enum td_cuda_normalisation normalisation;
+    int element, element_bytes; /* td_cuda_element */
+    double epsilon;
+    int64_t n_groups, n, inner;
+    int threads; /* a power of two */
+    /* Of layer_norm, repeated to the n elements of a group: scale and bias, which can be NULL. */
+    const void *factors[2];
+    int rank; /* of the shape to which they are repeated */
+    int64_t extent[TD_CUDA_ELEMENTWISE_RANK];
+    int64_t stride[2][TD_CUDA_ELEMENTWISE_RANK];
+};
+cudaError_t td_cuda_normalise(const struct td_cuda_normalise_args *args, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -20,7 +20,14 @@ struct td_cuda_op {
  * of plugin.c. */
 extern const struct td_cuda_op td_cuda_gather_op, td_cuda_gather_nd_op, td_cuda_dynamic_stitch_op,
     td_cuda_parallel_dynamic_stitch_op, td_cuda_dynamic_partition_op, td_cuda_einsum_op,
-    td_cuda_find_op, td_cuda_lookup_op, td_cuda_embedding_bag_op, td_cuda_search_op;
+    td_cuda_find_op, td_cuda_lookup_op, td_cuda_embedding_bag_op, td_cuda_search_op,
+    td_cuda_top_k_op, td_cuda_cumsum_op, td_cuda_one_hot_op,
+    td_cuda_elementwise_op, /* all elementwise ops, and cast */
+    td_cuda_layout_op,      /* reshape, expand_dims, squeeze, transpose, slice */
+    td_cuda_joining_op,     /* concat, stack */
+    td_cuda_normalise_op,   /* softmax, log_softmax, l2_normalize, layer_norm */
+    td_cuda_segments_op,    /* the reductions of sorted segments */
+    td_cuda_reduce_op;      /* all reductions, argmax and argmin */
 
 /* ---- For the ops ------------------------------------------------------------------------- */
 

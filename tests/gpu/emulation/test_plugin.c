@@ -87,7 +87,12 @@ static td_status launch(struct fixture *of, int n_items, const int64_t *item_end
     table.data = of->table;
     indices.data = of->indices;
     args.outputs[0].data = of->rows;
-    struct td_device_work work = { gather, &args, n_items, item_end, reports, workspace };
+    struct td_device_work work = { .op = gather,
+                                   .args = &args,
+                                   .n_items = n_items,
+                                   .item_end = item_end,
+                                   .reports = reports,
+                                   .workspace = workspace };
     status = api->run(of->stream, &work, &err);
 done:
     td_arena_reset(&arena);

@@ -2,6 +2,7 @@
 #include "kernels/program/plan.h"
 #include "tests/support/op_call.h"
 #include "tests/support/random.h"
+#include "tests/support/sample_program.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
@@ -10,129 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST 64 /* values, steps and operands of a test's program */
-
-/* ---- Programs of the tests --------------------------------------------------------------- */
-
-struct sample {
-    struct td_program program;
-    struct td_program_value values[MOST];
-    struct td_program_step steps[MOST];
-    struct td_input_spec inputs[TD_MAX_INPUTS];
-    struct td_output_spec output_specs[MOST];
-    int outputs[MOST];
-    struct td_tensor tensors[TD_MAX_INPUTS]; /* of the inputs */
-};
-
-static void *room(size_t n, size_t size)
-{
-    struct td_error err;
-    void *place = td_arena_alloc(&test_arena, n, size, &err);
-    EXPECT(place != NULL, "%s", err.message);
-    return place;
-}
-
-static void begin(struct sample *sample)
-{
-    memset(sample, 0, sizeof(*sample));
-    sample->program.op.name = "sample";
-    sample->program.op.inputs = sample->inputs;
-    sample->program.op.outputs = sample->output_specs;
-    sample->program.values = sample->values;
-    sample->program.steps = sample->steps;
-    sample->program.outputs = sample->outputs;
-}
-
-static int add_value(struct sample *sample, struct td_program_value value)
-{
-    EXPECT(sample->program.n_values < MOST, "too many values");
-    sample->values[sample->program.n_values] = value;
-    return sample->program.n_values++;
-}
-
-static int add_input(struct sample *sample, struct td_tensor tensor)
-{
-    const int i = sample->program.op.n_inputs++;
-    sample->inputs[i] = (struct td_input_spec){ .name = "input", .dtypes = TD_DTYPES_ALL };
-    sample->tensors[i] = tensor;
-    return add_value(sample, (struct td_program_value){ .step = -1, .output = -1 });
-}
-
-static int add_constant(struct sample *sample, struct td_tensor tensor)
-{
-    struct td_tensor *constant = room(1, sizeof(*constant));
-    *constant = tensor;
-    return add_value(sample,
-                     (struct td_program_value){ .step = -1, .constant = constant, .output = -1 });
-}
-
-/* The operands of a step: values, -1 between two inputs, -2 at the end. */
-#define NEXT (-1)
-#define END  (-2)
-
-/* Adds a step with n results. Returns the number of the first. */
-static int add_step(struct sample *sample, const char *op_name, const char *attrs,
-                    const int *operands, int n_results)
-{
-    const struct td_op *op = td_op_named(op_name, strlen(op_name));
-    struct td_program_step *step = &sample->steps[sample->program.n_steps];
-    struct td_program_operand *inputs = room((size_t)op->n_inputs, sizeof(*inputs));
-    struct op_call call;
-    int *values = room(MOST, sizeof(*values)), *results = room((size_t)n_results, sizeof(int));
-    memset(inputs, 0, (size_t)op->n_inputs * sizeof(*inputs));
-    inputs[0].values = values;
-    for (int i = 0; *operands != END; operands++) {
-        if (*operands == NEXT)
-            inputs[++i].values = values;
-        else
-            inputs[i].count++;
-        if (*operands != NEXT)
-            *values++ = *operands;
-    }
-    for (int r = 0; r < n_results; r++)
-        results[r] =
-            add_value(sample, (struct td_program_value){
-                                  .step = sample->program.n_steps, .result = r, .output = -1 });
-    call_begin(&call, op_name, attrs, tensor("int32[] 0"), tensor("int32[] 0"));
-    *step = (struct td_program_step){ .op = op,
-                                      .as = "as",
-                                      .inputs = inputs,
-                                      .attrs_set = call.args.attrs_set,
-                                      .results = results,
-                                      .n_results = n_results };
-    memcpy(step->attrs, call.args.attrs, sizeof(step->attrs));
-    sample->program.n_steps++;
-    return results[0];
-}
-
-#define OPERANDS(...) ((const int[]){ __VA_ARGS__, END })
-
-static void add_output(struct sample *sample, int value)
-{
-    const int i = sample->program.op.n_outputs++;
-    sample->outputs[i] = value;
-    sample->values[value].output = i;
-}
-
-/* Describes the program, and its call with the inputs. */
-static td_status infer(struct sample *sample, struct op_call *call)
-{
-    memset(call, 0, sizeof(*call));
-    td_program_describe(&sample->program, sample->inputs);
-    td_op_set_defaults(&sample->program.op, &call->args);
-    for (int i = 0; i < sample->program.op.n_inputs; i++) {
-        struct td_tensor *copy = room(1, sizeof(*copy));
-        *copy = sample->tensors[i];
-        call->args.inputs[i] = (struct td_operand){ copy, 1 };
-    }
-    call->status = td_op_infer(&sample->program.op, &call->args, &test_arena, &call->err);
-    return call->status;
-}
+/* ---- Results of a call ------------------------------------------------------------------- */
 
 static void run(struct sample *sample, struct op_call *call, struct td_exec *exec)
 {
     struct td_exec serial;
-    if (infer(sample, call) != TD_OK)
+    if (sample_infer(sample, call) != TD_OK)
         return;
     for (int i = 0; i < call->args.n_outputs && call->status == TD_OK; i++)
         call->status = td_tensor_alloc(&call->args.outputs[i], &test_arena, &call->err);
@@ -156,21 +40,21 @@ TD_TEST(the_chain_of_the_documentation_of_dynamic_partition)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
-    const int x = add_input(&sample, tensor("float32[6] 0.1 -1 5.2 4.3 -1 7.4"));
-    const int range = add_input(&sample, tensor("int32[6] 0..5"));
-    const int minus_one = add_constant(&sample, tensor("float32[] -1"));
-    const int one = add_constant(&sample, tensor("float32[] 1"));
-    const int keep = add_step(&sample, "not_equal", "", OPERANDS(x, NEXT, minus_one), 1);
-    const int part = add_step(&sample, "cast", "dtype=int32", OPERANDS(keep), 1);
+    sample_begin(&sample);
+    const int x = sample_input(&sample, tensor("float32[6] 0.1 -1 5.2 4.3 -1 7.4"));
+    const int range = sample_input(&sample, tensor("int32[6] 0..5"));
+    const int minus_one = sample_constant(&sample, tensor("float32[] -1"));
+    const int one = sample_constant(&sample, tensor("float32[] 1"));
+    const int keep = sample_step(&sample, "not_equal", "", OPERANDS(x, NEXT, minus_one), 1);
+    const int part = sample_step(&sample, "cast", "dtype=int32", OPERANDS(keep), 1);
     const int data =
-        add_step(&sample, "dynamic_partition", "num_partitions=2", OPERANDS(x, NEXT, part), 2);
-    const int raised = add_step(&sample, "add", "", OPERANDS(data + 1, NEXT, one), 1);
-    const int at =
-        add_step(&sample, "dynamic_partition", "num_partitions=2", OPERANDS(range, NEXT, part), 2);
+        sample_step(&sample, "dynamic_partition", "num_partitions=2", OPERANDS(x, NEXT, part), 2);
+    const int raised = sample_step(&sample, "add", "", OPERANDS(data + 1, NEXT, one), 1);
+    const int at = sample_step(&sample, "dynamic_partition", "num_partitions=2",
+                               OPERANDS(range, NEXT, part), 2);
     const int result =
-        add_step(&sample, "dynamic_stitch", "", OPERANDS(at, at + 1, NEXT, data, raised), 1);
-    add_output(&sample, result);
+        sample_step(&sample, "dynamic_stitch", "", OPERANDS(at, at + 1, NEXT, data, raised), 1);
+    sample_output(&sample, result);
     run(&sample, &call, NULL);
     ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
     expect_tensor(&call.args.outputs[0], "float32[6] 1.1 -1 6.2 5.3 -1 8.4", "stitched");
@@ -183,12 +67,12 @@ TD_TEST(a_result_can_be_used_twice_in_a_step)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
-    const int x = add_input(&sample, tensor("float32[3] 1 2 3"));
-    const int a = add_step(&sample, "add", "", OPERANDS(x, NEXT, x), 1);
-    const int b = add_step(&sample, "multiply", "", OPERANDS(a, NEXT, a), 1);
-    add_output(&sample, b);
-    add_output(&sample, a);
+    sample_begin(&sample);
+    const int x = sample_input(&sample, tensor("float32[3] 1 2 3"));
+    const int a = sample_step(&sample, "add", "", OPERANDS(x, NEXT, x), 1);
+    const int b = sample_step(&sample, "multiply", "", OPERANDS(a, NEXT, a), 1);
+    sample_output(&sample, b);
+    sample_output(&sample, a);
     run(&sample, &call, NULL);
     ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
     expect_tensor(&call.args.outputs[0], "float32[3] 4 16 36", "b");
@@ -199,11 +83,11 @@ TD_TEST(keys_that_are_also_data_keep_their_dtype)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
-    const int ids = add_input(&sample, tensor("int32[3] 3 1 2"));
-    const int keys = add_constant(&sample, tensor("int64[3] 1 2 3"));
-    add_output(&sample, add_step(&sample, "find", "", OPERANDS(keys, NEXT, ids), 1));
-    add_output(&sample, add_step(&sample, "negative", "", OPERANDS(ids), 1));
+    sample_begin(&sample);
+    const int ids = sample_input(&sample, tensor("int32[3] 3 1 2"));
+    const int keys = sample_constant(&sample, tensor("int64[3] 1 2 3"));
+    sample_output(&sample, sample_step(&sample, "find", "", OPERANDS(keys, NEXT, ids), 1));
+    sample_output(&sample, sample_step(&sample, "negative", "", OPERANDS(ids), 1));
     run(&sample, &call, NULL);
     ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
     expect_tensor(&call.args.outputs[0], "int64[3] 2 0 1", "found");
@@ -214,14 +98,14 @@ TD_TEST(values_that_become_indices_after_a_reshape_are_indices)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
-    const int given = add_input(&sample, tensor("int32[2,1] 1 0"));
-    const int other = add_input(&sample, tensor("int32[2] 1 0"));
-    const int constant = add_constant(&sample, tensor("int32[1,2] 0 1"));
-    const int flat = add_step(&sample, "reshape", "shape=-1", OPERANDS(given), 1);
-    const int flat2 = add_step(&sample, "reshape", "shape=-1", OPERANDS(constant), 1);
-    const int a = add_step(&sample, "gather", "", OPERANDS(other, NEXT, flat), 1);
-    add_output(&sample, add_step(&sample, "gather", "", OPERANDS(a, NEXT, flat2), 1));
+    sample_begin(&sample);
+    const int given = sample_input(&sample, tensor("int32[2,1] 1 0"));
+    const int other = sample_input(&sample, tensor("int32[2] 1 0"));
+    const int constant = sample_constant(&sample, tensor("int32[1,2] 0 1"));
+    const int flat = sample_step(&sample, "reshape", "shape=-1", OPERANDS(given), 1);
+    const int flat2 = sample_step(&sample, "reshape", "shape=-1", OPERANDS(constant), 1);
+    const int a = sample_step(&sample, "gather", "", OPERANDS(other, NEXT, flat), 1);
+    sample_output(&sample, sample_step(&sample, "gather", "", OPERANDS(a, NEXT, flat2), 1));
     run(&sample, &call, NULL);
     ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
     expect_tensor(&call.args.outputs[0], "int32[2] 0 1", "gathered");
@@ -234,14 +118,14 @@ TD_TEST(strings_pass_through_steps)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
-    const int x = add_input(&sample, tensor("string[3] 'a' 'bb' 'c'"));
-    const int mask = add_input(&sample, tensor("bool[3] 1 0 1"));
-    const int other = add_constant(&sample, tensor("string[] 'none'"));
-    const int order = add_constant(&sample, tensor("int32[2] 1 2"));
-    const int chosen = add_step(&sample, "where", "", OPERANDS(mask, NEXT, x, NEXT, other), 1);
-    const int picked = add_step(&sample, "gather", "", OPERANDS(chosen, NEXT, order), 1);
-    add_output(&sample, picked);
+    sample_begin(&sample);
+    const int x = sample_input(&sample, tensor("string[3] 'a' 'bb' 'c'"));
+    const int mask = sample_input(&sample, tensor("bool[3] 1 0 1"));
+    const int other = sample_constant(&sample, tensor("string[] 'none'"));
+    const int order = sample_constant(&sample, tensor("int32[2] 1 2"));
+    const int chosen = sample_step(&sample, "where", "", OPERANDS(mask, NEXT, x, NEXT, other), 1);
+    const int picked = sample_step(&sample, "gather", "", OPERANDS(chosen, NEXT, order), 1);
+    sample_output(&sample, picked);
     run(&sample, &call, NULL);
     ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
     expect_tensor(&call.args.outputs[0], "string[2] 'none' 'c'", "picked");
@@ -250,17 +134,17 @@ TD_TEST(strings_pass_through_steps)
 /* search returns keys only if it gets keys. */
 static int add_search(struct sample *sample)
 {
-    const int params = add_input(sample, tensor("float32[2,1] 1 2"));
-    const int queries = add_input(sample, tensor("float32[1] 1"));
-    return add_step(sample, "search", "k=1", OPERANDS(params, NEXT, queries), 3);
+    const int params = sample_input(sample, tensor("float32[2,1] 1 2"));
+    const int queries = sample_input(sample, tensor("float32[1] 1"));
+    return sample_step(sample, "search", "k=1", OPERANDS(params, NEXT, queries), 3);
 }
 
 TD_TEST(a_step_can_leave_out_an_output_that_is_not_used)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
-    add_output(&sample, add_search(&sample));
+    sample_begin(&sample);
+    sample_output(&sample, add_search(&sample));
     run(&sample, &call, NULL);
     ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
     expect_tensor(&call.args.outputs[0], "float32[1] 2", "scores");
@@ -270,11 +154,11 @@ TD_TEST(an_output_that_a_step_leaves_out_cannot_be_used)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
+    sample_begin(&sample);
     const int scores = add_search(&sample);
-    const int y = add_step(&sample, "abs", "", OPERANDS(scores + 2), 1);
-    add_output(&sample, y);
-    ck_assert_int_eq(infer(&sample, &call), TD_MALFORMED_REQUEST);
+    const int y = sample_step(&sample, "abs", "", OPERANDS(scores + 2), 1);
+    sample_output(&sample, y);
+    ck_assert_int_eq(sample_infer(&sample, &call), TD_MALFORMED_REQUEST);
     ck_assert_str_eq(call.err.message, "search does not return keys with these inputs");
     ck_assert_str_eq(call.err.pointer, "/steps/0/as/keys");
 }
@@ -285,12 +169,12 @@ TD_TEST(results_of_a_chain_have_no_memory)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
-    int x = add_input(&sample, tensor("float32[4] 1 2 3 4"));
+    sample_begin(&sample);
+    int x = sample_input(&sample, tensor("float32[4] 1 2 3 4"));
     for (int i = 0; i < 8; i++)
-        x = add_step(&sample, "exp", "", OPERANDS(x), 1);
-    add_output(&sample, x);
-    ck_assert_int_eq(infer(&sample, &call), TD_OK);
+        x = sample_step(&sample, "exp", "", OPERANDS(x), 1);
+    sample_output(&sample, x);
+    ck_assert_int_eq(sample_infer(&sample, &call), TD_OK);
     ck_assert_uint_eq(plan_of(&call)->block_bytes, 0);
     ck_assert_int_eq(plan_of(&call)->steps[0].last, 7);
 }
@@ -299,14 +183,14 @@ TD_TEST(a_result_takes_the_place_of_one_that_is_no_longer_used)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
-    const int x = add_input(&sample, tensor("float32[64,64] 0..4095"));
-    const int rows = add_constant(&sample, tensor("int32[64] 0..63"));
+    sample_begin(&sample);
+    const int x = sample_input(&sample, tensor("float32[64,64] 0..4095"));
+    const int rows = sample_constant(&sample, tensor("int32[64] 0..63"));
     int at = x;
     for (int i = 0; i < 6; i++)
-        at = add_step(&sample, "gather", "", OPERANDS(at, NEXT, rows), 1);
-    add_output(&sample, at);
-    ck_assert_int_eq(infer(&sample, &call), TD_OK);
+        at = sample_step(&sample, "gather", "", OPERANDS(at, NEXT, rows), 1);
+    sample_output(&sample, at);
+    ck_assert_int_eq(sample_infer(&sample, &call), TD_OK);
     ck_assert_uint_eq(plan_of(&call)->block_bytes, sizeof(float) * 2 * 64 * 64);
     ck_assert_uint_eq(sample.program.op.cost(&call.args).workspace >= sizeof(float) * 2 * 64 * 64,
                       true);
@@ -316,14 +200,14 @@ TD_TEST(a_chain_keeps_a_result_that_a_later_step_uses)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
-    const int x = add_input(&sample, tensor("float32[2] 1 2"));
-    const int rows = add_constant(&sample, tensor("int32[1] 1"));
-    const int a = add_step(&sample, "negative", "", OPERANDS(x), 1);
-    const int b = add_step(&sample, "square", "", OPERANDS(a), 1);
-    const int c = add_step(&sample, "gather", "", OPERANDS(a, NEXT, rows), 1);
-    add_output(&sample, b);
-    add_output(&sample, c);
+    sample_begin(&sample);
+    const int x = sample_input(&sample, tensor("float32[2] 1 2"));
+    const int rows = sample_constant(&sample, tensor("int32[1] 1"));
+    const int a = sample_step(&sample, "negative", "", OPERANDS(x), 1);
+    const int b = sample_step(&sample, "square", "", OPERANDS(a), 1);
+    const int c = sample_step(&sample, "gather", "", OPERANDS(a, NEXT, rows), 1);
+    sample_output(&sample, b);
+    sample_output(&sample, c);
     run(&sample, &call, NULL);
     ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
     expect_tensor(&call.args.outputs[0], "float32[2] 1 4", "b");
@@ -334,19 +218,19 @@ TD_TEST(a_reshaped_result_of_unknown_size_stays_until_its_last_use)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
-    const int x = add_input(&sample, tensor("float32[3] 1 2 3"));
-    const int p = add_input(&sample, tensor("int64[3] 1 0 1"));
-    const int rows = add_constant(&sample, tensor("int32[2] 1 0"));
-    const int part = add_step(&sample, "cast", "dtype=int32", OPERANDS(p), 1);
+    sample_begin(&sample);
+    const int x = sample_input(&sample, tensor("float32[3] 1 2 3"));
+    const int p = sample_input(&sample, tensor("int64[3] 1 0 1"));
+    const int rows = sample_constant(&sample, tensor("int32[2] 1 0"));
+    const int part = sample_step(&sample, "cast", "dtype=int32", OPERANDS(p), 1);
     const int parts =
-        add_step(&sample, "dynamic_partition", "num_partitions=2", OPERANDS(x, NEXT, part), 2);
-    const int column = add_step(&sample, "expand_dims", "axis=1", OPERANDS(parts + 1), 1);
+        sample_step(&sample, "dynamic_partition", "num_partitions=2", OPERANDS(x, NEXT, part), 2);
+    const int column = sample_step(&sample, "expand_dims", "axis=1", OPERANDS(parts + 1), 1);
     const int other =
-        add_step(&sample, "dynamic_partition", "num_partitions=2", OPERANDS(x, NEXT, part), 2);
-    const int y = add_step(&sample, "gather", "", OPERANDS(column, NEXT, rows), 1);
-    add_output(&sample, y);
-    add_output(&sample, other);
+        sample_step(&sample, "dynamic_partition", "num_partitions=2", OPERANDS(x, NEXT, part), 2);
+    const int y = sample_step(&sample, "gather", "", OPERANDS(column, NEXT, rows), 1);
+    sample_output(&sample, y);
+    sample_output(&sample, other);
     run(&sample, &call, NULL);
     ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
     expect_tensor(&call.args.outputs[0], "float32[2,1] 3 1", "reshaped");
@@ -362,13 +246,13 @@ TD_TEST(without_memory_a_program_ends_cleanly)
         struct td_arena arena;
         struct td_exec exec;
         ck_assert_uint_le(size, ROOM);
-        begin(&sample);
-        const int x = add_input(&sample, tensor("float32[2] 1 2"));
-        const int rows = add_constant(&sample, tensor("int32[2] 1 0"));
-        const int y = add_step(&sample, "gather", "", OPERANDS(x, NEXT, rows), 1);
-        const int z = add_step(&sample, "gather", "", OPERANDS(y, NEXT, rows), 1);
-        add_output(&sample, z);
-        ck_assert_int_eq(infer(&sample, &call), TD_OK);
+        sample_begin(&sample);
+        const int x = sample_input(&sample, tensor("float32[2] 1 2"));
+        const int rows = sample_constant(&sample, tensor("int32[2] 1 0"));
+        const int y = sample_step(&sample, "gather", "", OPERANDS(x, NEXT, rows), 1);
+        const int z = sample_step(&sample, "gather", "", OPERANDS(y, NEXT, rows), 1);
+        sample_output(&sample, z);
+        ck_assert_int_eq(sample_infer(&sample, &call), TD_OK);
         ck_assert_int_eq(td_tensor_alloc(&call.args.outputs[0], &test_arena, &call.err), TD_OK);
         td_arena_init(&arena, room_of, size, &no_memory);
         td_exec_serial(&exec, &arena);
@@ -386,13 +270,13 @@ TD_TEST(an_error_names_its_step)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
-    const int x = add_input(&sample, tensor("float32[2] 1 2"));
-    const int y = add_input(&sample, tensor("float32[3] 1 2 3"));
-    const int a = add_step(&sample, "negative", "", OPERANDS(x), 1);
-    const int b = add_step(&sample, "add", "", OPERANDS(a, NEXT, y), 1);
-    add_output(&sample, b);
-    ck_assert_int_eq(infer(&sample, &call), TD_SHAPE_MISMATCH);
+    sample_begin(&sample);
+    const int x = sample_input(&sample, tensor("float32[2] 1 2"));
+    const int y = sample_input(&sample, tensor("float32[3] 1 2 3"));
+    const int a = sample_step(&sample, "negative", "", OPERANDS(x), 1);
+    const int b = sample_step(&sample, "add", "", OPERANDS(a, NEXT, y), 1);
+    sample_output(&sample, b);
+    ck_assert_int_eq(sample_infer(&sample, &call), TD_SHAPE_MISMATCH);
     ck_assert(call.err.has_step);
     ck_assert_int_eq(call.err.step, 1);
     ck_assert_str_eq(call.err.as, "as");
@@ -403,12 +287,12 @@ TD_TEST(an_error_while_a_program_runs_names_its_step)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
-    const int x = add_input(&sample, tensor("int32[2] 1 2"));
-    const int two = add_constant(&sample, tensor("int32[] 2"));
-    const int z = add_step(&sample, "subtract", "", OPERANDS(x, NEXT, two), 1);
-    const int y = add_step(&sample, "floor_mod", "", OPERANDS(x, NEXT, z), 1);
-    add_output(&sample, y);
+    sample_begin(&sample);
+    const int x = sample_input(&sample, tensor("int32[2] 1 2"));
+    const int two = sample_constant(&sample, tensor("int32[] 2"));
+    const int z = sample_step(&sample, "subtract", "", OPERANDS(x, NEXT, two), 1);
+    const int y = sample_step(&sample, "floor_mod", "", OPERANDS(x, NEXT, z), 1);
+    sample_output(&sample, y);
     run(&sample, &call, NULL);
     ck_assert_int_eq(call.status, TD_DIVISION_BY_ZERO);
     ck_assert_int_eq(call.err.step, 1);
@@ -419,13 +303,13 @@ TD_TEST(a_list_must_have_as_many_tensors_as_names)
 {
     struct sample sample;
     struct op_call call;
-    begin(&sample);
-    const int x = add_input(&sample, tensor("float32[2] 1 2"));
-    const int p = add_input(&sample, tensor("int32[2] 0 2"));
+    sample_begin(&sample);
+    const int x = sample_input(&sample, tensor("float32[2] 1 2"));
+    const int p = sample_input(&sample, tensor("int32[2] 0 2"));
     const int a =
-        add_step(&sample, "dynamic_partition", "num_partitions=3", OPERANDS(x, NEXT, p), 2);
-    add_output(&sample, a);
-    ck_assert_int_eq(infer(&sample, &call), TD_MALFORMED_REQUEST);
+        sample_step(&sample, "dynamic_partition", "num_partitions=3", OPERANDS(x, NEXT, p), 2);
+    sample_output(&sample, a);
+    ck_assert_int_eq(sample_infer(&sample, &call), TD_MALFORMED_REQUEST);
     ck_assert_str_eq(call.err.message, "the step returns 3 tensors; as has 2 names");
     ck_assert_str_eq(call.err.pointer, "/steps/0/as");
 }
@@ -435,13 +319,13 @@ TD_TEST(a_deadline_ends_a_program_between_steps)
     struct sample sample;
     struct op_call call;
     struct thread_exec exec;
-    begin(&sample);
-    const int x = add_input(&sample, tensor("float32[2] 1 2"));
-    const int rows = add_constant(&sample, tensor("int32[2] 0 1"));
+    sample_begin(&sample);
+    const int x = sample_input(&sample, tensor("float32[2] 1 2"));
+    const int rows = sample_constant(&sample, tensor("int32[2] 0 1"));
     int at = x;
     for (int i = 0; i < 4; i++)
-        at = add_step(&sample, "gather", "", OPERANDS(at, NEXT, rows), 1);
-    add_output(&sample, at);
+        at = sample_step(&sample, "gather", "", OPERANDS(at, NEXT, rows), 1);
+    sample_output(&sample, at);
     for (int allowed = 0;; allowed++) {
         thread_exec_init(&exec, 1, 0);
         exec.ranges_allowed = allowed;
@@ -459,7 +343,7 @@ TD_TEST(a_deadline_ends_a_program_between_steps)
 /* A random program, and the result of each value when each step is a call of its own. */
 struct random_program {
     struct sample sample;
-    struct td_tensor results[MOST];
+    struct td_tensor results[SAMPLE_MOST];
 };
 
 static const char *const unary[] = { "negative", "abs", "square", "exp", "tanh", "relu", "floor" };
@@ -482,7 +366,7 @@ static int add_random_input(struct random_program *random, const struct td_shape
 {
     const struct td_tensor values = numbers(dtypes[random_below(COUNT_OF(dtypes))], dims);
     const bool constant = random_below(3) == 0 && random->sample.program.op.n_inputs > 0;
-    const int value = constant ? add_constant(&random->sample, values) : -1;
+    const int value = constant ? sample_constant(&random->sample, values) : -1;
     if (constant)
         random->results[value] = values;
     return value;
@@ -500,7 +384,7 @@ static bool try_step(struct random_program *random, const char *op, const char *
     if (n_operands == 1)
         call.args.inputs[1].count = 0;
     if (n_operands == 3) {
-        struct td_tensor *third = room(1, sizeof(*third));
+        struct td_tensor *third = td_arena_alloc(&test_arena, 1, sizeof(*third), TD_IGNORED);
         *third = random->results[operands[2]];
         call.args.inputs[2] = (struct td_operand){ third, 1 };
     }
@@ -511,7 +395,7 @@ static bool try_step(struct random_program *random, const char *op, const char *
         with_ends[n++] = operands[i];
         with_ends[n++] = i + 1 < n_operands ? NEXT : END;
     }
-    const int first = add_step(&random->sample, op, attrs, with_ends, n_results);
+    const int first = sample_step(&random->sample, op, attrs, with_ends, n_results);
     for (int r = 0; r < n_results; r++)
         random->results[first + r] = call.args.outputs[r];
     return true;
@@ -564,7 +448,7 @@ TD_TEST(a_program_gives_the_bits_of_single_calls)
         char says[32];
         random_seed((uint64_t)seed);
         td_arena_reset(&test_arena);
-        begin(&random.sample);
+        sample_begin(&random.sample);
         snprintf(says, sizeof(says), "seed %d", seed);
         const struct td_shape dims = {
             .rank = 2, .dim = { 1 + random_below(5), random_below(4) ? 1 + random_below(40) : 3000 }
@@ -574,7 +458,7 @@ TD_TEST(a_program_gives_the_bits_of_single_calls)
         for (int i = 0; i < n_inputs; i++) {
             const struct td_tensor values =
                 numbers(dtypes[random_below(COUNT_OF(dtypes))], random_below(3) ? &dims : &row);
-            random.results[add_input(&random.sample, values)] = values;
+            random.results[sample_input(&random.sample, values)] = values;
         }
         (void)add_random_input(&random, &row);
         for (int i = 0; i < 14; i++)
@@ -582,7 +466,7 @@ TD_TEST(a_program_gives_the_bits_of_single_calls)
         const int n = random.sample.program.n_values;
         for (int v = 0; v < n; v++)
             if (random.sample.values[v].step >= 0 && (v == n - 1 || random_below(4) == 0))
-                add_output(&random.sample, v);
+                sample_output(&random.sample, v);
         if (random.sample.program.op.n_outputs > 0)
             expect_same_results(&random, says);
     }

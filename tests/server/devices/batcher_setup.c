@@ -273,7 +273,7 @@ void batch_call_infer(struct batch_call *call, const struct td_op *op, uint32_t 
     call->item = (struct td_batch_item){
         .op = op,
         .args = &call->args,
-        .resident = resident,
+        .resident.bits[0] = resident,
         .arena = &call->arena,
         .deadline_ns = TD_NEVER,
         .start_by_ns = TD_NEVER,

@@ -137,7 +137,7 @@ TD_TEST(items_that_cannot_merge_are_picked_singly)
     for (int i = 0; i < 2; i++) {
         add_row(&calls[i], &brought);
         ck_assert_uint_eq(calls[i].item.key, 0);
-        ck_assert_uint_eq(calls[i].item.resident, 0);
+        ck_assert(!td_batch_tables_has(&calls[i].item.resident, 0));
         batch_call_upload(&calls[2 + i], &table);
         add(&calls[2 + i]);
         ck_assert_uint_eq(calls[2 + i].item.key, 0);

@@ -183,12 +183,16 @@ TD_TEST(only_a_small_portion_of_a_batch_is_copied)
     free(indices);
 }
 
-TD_TEST(only_the_first_32_inputs_can_be_tables)
+TD_TEST(only_the_first_512_inputs_can_be_tables)
 {
-    ck_assert(td_launch_is_table(UINT32_MAX, 0));
-    ck_assert(td_launch_is_table(UINT32_C(1) << 31, 31));
-    ck_assert(!td_launch_is_table(UINT32_MAX, 32));
-    ck_assert(!td_launch_is_table(1, 32));
+    struct td_batch_tables tables = { 0 };
+    for (int i = 0; i < 2; i++) {
+        td_batch_tables_set(&tables, 511 + i, true);
+        ck_assert(td_batch_tables_has(&tables, 511 + i) == (i == 0));
+        ck_assert(!td_batch_tables_has(&tables, i));
+    }
+    td_batch_tables_set(&tables, 511, false);
+    ck_assert(!td_batch_tables_has(&tables, 511));
 }
 
 TD_TEST(a_batch_has_no_more_items_than_the_limit)

@@ -151,7 +151,7 @@ TD_TEST(a_hang_is_detected_later_when_many_bytes_are_moved)
     test_clock_stop();
     struct td_tensor table = table_of(MANY_ROWS, 0);
     batch_call_row(&hung, &table, 1);
-    hung.item.resident = 0; /* it comes with the call */
+    hung.item.resident = (struct td_batch_tables){ 0 }; /* it comes with the call */
     submit(&setup, &hung);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
     pass_time(&hung, 250 * MS);

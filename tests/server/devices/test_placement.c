@@ -1,5 +1,7 @@
+#include "kernels/program/inputs.h"
 #include "server/devices/placement.h"
 #include "tests/server/devices/batcher_setup.h"
+#include "tests/support/sample_program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +84,7 @@ TD_TEST_EACH(a_call_goes_where_it_is_estimated_to_end_first, placements)
                                         .args = call.args,
                                         .common.device = TD_DEVICE_AUTO };
     const struct td_cost cost = { 0 };
-    ck_assert_int_eq(td_devices_place(devices, &request, call.item.resident, &cost,
+    ck_assert_int_eq(td_devices_place(devices, &request, &call.item.resident, &cost,
                                       (uint64_t)placement->cpu_ms * 1000000, &on_device, &err),
                      TD_OK);
     EXPECT(on_device == placement->on_device, "%s; the CPU takes %d ms", placement->says,
@@ -119,7 +121,7 @@ TD_TEST_LOOP(a_call_whose_values_are_not_valid_stays_on_the_cpu, 0, 4)
                                         .args = call.args,
                                         .common.device = _i < 2 ? TD_DEVICE_AUTO : TD_DEVICE_GPU };
     const struct td_cost cost = { 0 };
-    ck_assert_int_eq(td_devices_place(devices, &request, call.item.resident, &cost, UINT64_MAX,
+    ck_assert_int_eq(td_devices_place(devices, &request, &call.item.resident, &cost, UINT64_MAX,
                                       &on_device, &err),
                      TD_OK);
     ck_assert_int_eq(on_device, is_valid);
@@ -127,4 +129,37 @@ TD_TEST_LOOP(a_call_whose_values_are_not_valid_stays_on_the_cpu, 0, 4)
     td_devices_close(devices);
     td_buffer_pool_free(buffers);
     td_buffer_unref(table.owner);
+}
+
+/* Each launch takes 1 ms, and the steps of a program are one launch after another. */
+TD_TEST_LOOP(each_launch_of_a_program_takes_its_time, 0, 2)
+{
+    struct td_buffer_pool *buffers = td_buffer_pool_new(256 * MIB, 0);
+    struct td_devices *devices = open_devices("launch_us=1000", buffers);
+    const struct td_batch_tables none = { 0 };
+    const struct td_cost cost = { 0 };
+    struct sample sample;
+    struct op_call call;
+    struct td_error err;
+    bool on_device;
+    sample_begin(&sample);
+    const int x = sample_input(&sample, tensor("float32[2,3] 1 2 3 4 5 6"));
+    const int sum = sample_step(&sample, "cumsum", "", OPERANDS(x), 1);
+    const int flat = sample_step(&sample, "reshape", "shape=-1", OPERANDS(sum), 1);
+    const int total = sample_step(&sample, "reduce_sum", "", OPERANDS(flat), 1);
+    const int root = sample_step(&sample, "sqrt", "", OPERANDS(total), 1);
+    sample_output(&sample, sample_step(&sample, "negative", "", OPERANDS(root), 1));
+    EXPECT_OK(sample_infer(&sample, &call), &call.err);
+    struct td_program_plan *plan = (struct td_program_plan *)(uintptr_t)call.args.plan;
+    EXPECT_OK(td_program_find_inputs(plan, &test_arena, &err), &err);
+    const struct td_request request = { .op = &sample.program.op,
+                                        .args = call.args,
+                                        .common.device = TD_DEVICE_AUTO };
+    /* cumsum, reduce_sum, and a chain: 3 ms */
+    ck_assert_int_eq(td_devices_place(devices, &request, &none, &cost, _i == 0 ? 2900000 : 3100000,
+                                      &on_device, &err),
+                     TD_OK);
+    ck_assert_int_eq(on_device, _i == 1);
+    td_devices_close(devices);
+    td_buffer_pool_free(buffers);
 }
