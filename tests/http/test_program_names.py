@@ -16,6 +16,11 @@ class ProgramNames(HttpTest):
                 out.write(npy("<f4", (2,), struct.pack("<2f", 1, 2)) if file.endswith(".npy") else TEXT)
         super().setUpClass()
 
+    def setUp(self):
+        with Client(shared(*self.options)) as client:  # compiles the programs of the folder, which then stay in memory
+            client.request("POST", "/v2/repository/index", b"")
+        super().setUp()
+
     def test_no_route_takes_it_for_a_tensor(self):
         name, files = "score.program", os.listdir(self.folder)
         for method, path, body in (("GET", f"/v1/tensors/{name}", None), ("GET", f"/v1/tensors/{name}@1", None),
