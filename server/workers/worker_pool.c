@@ -2,6 +2,7 @@
 
 #include "server/observe/clock.h"
 #include "server/workers/affinity.h"
+#include "server/workers/chunks.h"
 #include "server/workers/quantum.h"
 
 #include <pthread.h>
@@ -22,9 +23,7 @@ struct loop {
     struct loop *next;
     td_range_fn *fn;
     void *context;
-    int64_t count, grain;
-    /* Number of items claimed by threads. Relaxed, because the mutex orders the data. */
-    atomic_int_fast64_t claimed;
+    struct td_chunks chunks; /* the mutex orders the data that the chunks compute */
     /* Number of workers inside fn, without the owner. Changed under the mutex. */
     atomic_int helpers;
     pthread_cond_t helpers_done;
@@ -120,15 +119,14 @@ static struct td_job *next_job(struct td_worker_pool *pool)
 
 /* ---- loops ---------------------------------------------------------------------------------- */
 
-/* Runs one chunk. Returns false if no chunk is left. */
-static bool run_chunk(struct loop *loop)
+/* Runs one chunk. Returns false if no chunk is left. `worker` is NULL without a pool. */
+static bool run_chunk(struct td_worker *worker, struct loop *loop)
 {
-    const int64_t begin =
-        atomic_fetch_add_explicit(&loop->claimed, loop->grain, memory_order_relaxed);
-    if (begin >= loop->count)
+    const int thread = worker ? (int)(worker - worker->pool->workers) : 0;
+    int64_t begin, end;
+    if (!td_chunks_claim(&loop->chunks, thread, &begin, &end))
         return false;
-    const int64_t left = loop->count - begin;
-    loop->fn(loop->context, begin, begin + (left < loop->grain ? left : loop->grain));
+    loop->fn(loop->context, begin, end);
     return true;
 }
 
@@ -142,7 +140,7 @@ static void check_quantum(struct td_worker *worker)
 static struct loop *loop_with_chunks(struct td_worker_pool *pool)
 {
     for (struct loop *loop = pool->loops; loop; loop = loop->next)
-        if (atomic_load_explicit(&loop->claimed, memory_order_relaxed) < loop->count)
+        if (td_chunks_left(&loop->chunks))
             return loop;
     return NULL;
 }
@@ -175,7 +173,7 @@ static void help_loop(struct td_worker *worker, struct loop *loop)
     struct td_worker_pool *pool = worker->pool;
     atomic_fetch_add_explicit(&loop->helpers, 1, memory_order_relaxed);
     pthread_mutex_unlock(&pool->mutex);
-    run_chunk(loop);
+    run_chunk(worker, loop);
     pthread_mutex_lock(&pool->mutex);
     if (atomic_fetch_sub_explicit(&loop->helpers, 1, memory_order_relaxed) == 1)
         pthread_cond_signal(&loop->helpers_done);
@@ -185,10 +183,9 @@ static void help_loop(struct td_worker *worker, struct loop *loop)
     pthread_mutex_lock(&pool->mutex);
 }
 
-static void loop_open(struct td_worker *owner, struct loop *loop)
+static void loop_open(struct td_worker *owner, struct loop *loop, int64_t n_chunks)
 {
     struct td_worker_pool *pool = owner->pool;
-    const int64_t chunks = (loop->count - 1) / loop->grain + 1;
     pthread_mutex_lock(&pool->mutex);
     loop->next = pool->loops;
     pool->loops = loop;
@@ -198,7 +195,7 @@ static void loop_open(struct td_worker *owner, struct loop *loop)
     }
     count_event(pool);
     /* Lingering workers need no signal. */
-    const int64_t wanted = chunks - 1 - pool->lingering;
+    const int64_t wanted = n_chunks - 1 - pool->lingering;
     const int64_t wake = wanted < pool->idle ? wanted : pool->idle;
     for (int i = 0; wake > 0 && i < pool->n_workers; i++)
         td_affinity_avoid(&pool->workers[i].affinity);
@@ -254,22 +251,22 @@ static td_status parallel_for(struct td_exec *base, int64_t count, int64_t grain
 {
     struct td_pool_exec *exec = (struct td_pool_exec *)(void *)base;
     struct td_worker *worker = exec->worker;
-    struct loop loop = {
-        .fn = fn, .context = context, .count = count, .grain = grain > 0 ? grain : 1
-    };
-    /* A single chunk, a single worker and a nested job run without helpers. */
-    const bool parallel =
-        worker && !worker->nested && worker->pool->n_workers > 1 && count > loop.grain;
     td_status status = exec->begun ? exec->stopped(exec->context, err) : TD_OK;
     exec->begun = true;
-    if (status != TD_OK)
+    grain = grain > 0 ? grain : 1;
+    if (status == TD_OK && count > 0 && count <= grain)
+        fn(context, 0, count);
+    if (status != TD_OK || count <= grain)
         return status;
+    struct loop loop = { .fn = fn, .context = context };
+    const bool parallel = base->width > 1;
+    td_chunks_init(&loop.chunks, count, grain, base->width);
     if (parallel) {
         pthread_cond_init(&loop.helpers_done, NULL);
-        loop_open(worker, &loop);
+        loop_open(worker, &loop, (count - 1) / grain + 1);
     }
-    while (run_chunk(&loop)) {
-        if (atomic_load_explicit(&loop.claimed, memory_order_relaxed) >= count)
+    while (run_chunk(worker, &loop)) {
+        if (!td_chunks_left(&loop.chunks))
             break;
         status = exec->stopped(exec->context, err);
         if (status != TD_OK)
@@ -280,7 +277,7 @@ static td_status parallel_for(struct td_exec *base, int64_t count, int64_t grain
         }
     }
     if (parallel) {
-        atomic_store_explicit(&loop.claimed, count, memory_order_relaxed);
+        td_chunks_drop(&loop.chunks);
         loop_close(worker->pool, &loop);
         pthread_cond_destroy(&loop.helpers_done);
     }
