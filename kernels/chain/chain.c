@@ -94,6 +94,12 @@ int td_chain_cast(struct td_chain *chain, td_dtype from, td_dtype dtype, int ope
 #define SCRATCH_BYTES 24576
 #define BLOCK_MOST    2048 /* elements */
 #define BLOCK_UNIT    16
+/* Minimum size of a result that is streamed, because it would not stay in the cache. */
+#define STREAM_BYTES  ((size_t)32 * 1024 * 1024)
+/* Maximum size of the elements in one range of parallel_for: about 20 us of a few simple steps.
+ * With ranges of TD_ROWS_RANGE_BYTES, 8 steps on a million elements take a quarter longer. */
+#define RANGE_MOST    (4 * (int64_t)TD_ROWS_RANGE_BYTES)
+#define THREAD_RANGES 4 /* ranges per thread, unless they would be smaller than for rows */
 
 /* The block of an input. */
 enum source {
@@ -115,10 +121,24 @@ struct job {
         struct td_repeat repeat;
         int slot;
     } inputs[TD_CHAIN_INPUTS];
-    int slots[TD_CHAIN_STEPS]; /* slot of each step whose result no tensor receives */
+    int slots[TD_CHAIN_STEPS]; /* slot of each step that has one (has_slot) */
     int n_slots;
     size_t slot_bytes;
+    bool streams; /* a step streams its result */
 };
+
+/* True if the result goes to its tensor with streaming stores. The processor then does not read the
+ * lines before it overwrites them. */
+static bool is_streamed(const struct td_chain_step *step)
+{
+    return step->to && step->to->bytes >= STREAM_BYTES;
+}
+
+/* True if the blocks of the result are computed in scratch memory. */
+static bool has_slot(const struct td_chain_step *step)
+{
+    return !step->to || is_streamed(step);
+}
 
 /* True if the full dimensions come after all repeated dimensions. */
 static bool is_periodic(uint32_t full, int rank)
@@ -145,15 +165,15 @@ static int last_use(const struct td_chain *chain, int value)
     return last;
 }
 
-/* Assigns a slot to each step whose result no tensor receives. A slot is used again after the last
- * step that reads it. */
+/* Assigns slots to the steps. A slot is used again after the last step that reads it. */
 static void assign_slots(struct job *job)
 {
     const struct td_chain *chain = job->chain;
     int busy_until[TD_CHAIN_STEPS] = { 0 }; /* last step that reads the slot */
     for (int s = 0; s < chain->n_steps; s++) {
         int slot = 0;
-        if (chain->steps[s].to)
+        job->streams |= is_streamed(&chain->steps[s]);
+        if (!has_slot(&chain->steps[s]))
             continue;
         while (slot < job->n_slots && busy_until[slot] >= s)
             slot++;
@@ -281,9 +301,11 @@ static void run_block(const struct job *job, int64_t at, int64_t n, char *scratc
         values[i] = input_block(job, i, at, n, scratch);
     for (int s = 0; s < chain->n_steps; s++) {
         const struct td_chain_step *step = &chain->steps[s];
-        char *to = step->to ? (char *)step->to->data + (size_t)at * step->width
-                            : scratch + (size_t)job->slots[s] * job->slot_bytes;
+        char *final = step->to ? (char *)step->to->data + (size_t)at * step->width : NULL;
+        char *to = has_slot(step) ? scratch + (size_t)job->slots[s] * job->slot_bytes : final;
         run_step(step, to, values, n);
+        if (to != final && final)
+            td_rows_stream(final, to, (size_t)n * step->width);
         values[chain->n_inputs + s] = to;
     }
 }
@@ -297,17 +319,27 @@ static void run_range(void *context, int64_t begin, int64_t end)
     _Alignas(64) char scratch[SCRATCH_BYTES];
     for (int64_t at = begin; at < end; at += job->block)
         run_block(job, at, td_smaller(job->block, end - at), scratch);
+    if (job->streams)
+        td_rows_end_stream();
 }
 
 /* Returns the bytes that a chain reads and writes for each element. */
-static size_t element_bytes(const struct job *job)
+static int64_t element_bytes(const struct job *job)
 {
     size_t bytes = 0;
     for (int i = 0; i < job->chain->n_inputs; i++)
         bytes += job->inputs[i].width;
     for (int s = 0; s < job->chain->n_steps; s++)
         bytes += job->chain->steps[s].to ? job->chain->steps[s].width : 0;
-    return bytes;
+    return (int64_t)bytes;
+}
+
+/* Returns the number of elements in one range of parallel_for, which is whole blocks. */
+static int64_t range_elements(const struct job *job, int width)
+{
+    const int64_t bytes = element_bytes(job), least = (int64_t)TD_ROWS_RANGE_BYTES / bytes;
+    const int64_t most = td_smaller(job->numel / (width * THREAD_RANGES), RANGE_MOST / bytes);
+    return td_larger(td_larger(least, most) / job->block, 1) * job->block;
 }
 
 td_status td_chain_run(const struct td_chain *chain, struct td_exec *exec, struct td_error *err)
@@ -319,7 +351,5 @@ td_status td_chain_run(const struct td_chain *chain, struct td_exec *exec, struc
     const td_status status = prepare(&job, exec, err);
     if (status != TD_OK)
         return status;
-    const int64_t fit = (int64_t)(TD_ROWS_RANGE_BYTES / element_bytes(&job));
-    const int64_t grain = td_larger(fit / job.block, 1) * job.block;
-    return td_exec_for(exec, job.numel, grain, run_range, &job, err);
+    return td_exec_for(exec, job.numel, range_elements(&job, exec->width), run_range, &job, err);
 }

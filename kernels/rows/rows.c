@@ -356,8 +356,12 @@ stream_row(char *restrict to, const char *restrict from, size_t row_bytes)
 #endif
 }
 
-/* Orders the streaming stores before later stores, which publish the end of the range. */
-static inline void end_stream(void)
+void td_rows_stream(void *to, const void *from, size_t bytes)
+{
+    stream_row(to, from, bytes);
+}
+
+void td_rows_end_stream(void)
 {
 #ifdef STREAMING_STORES
     _mm_sfence();
@@ -435,7 +439,7 @@ void td_rows_scatter_picked(void *out, const int64_t *rows, const void *from, si
         for (int64_t j = 0; j < n; j++)
             stream_row((char *)out + (size_t)rows[picked[j]] * row_bytes,
                        (const char *)from + picked[j] * row_bytes, row_bytes);
-        end_stream();
+        td_rows_end_stream();
         return;
     }
 #define SCATTER(width) scatter_picked(out, rows, from, width, picked, n)
@@ -458,7 +462,7 @@ void td_rows_copy_strided(void *to, int64_t to_stride, const void *from, int64_t
     if (stream) {
         for (int64_t k = 0; k < n; k++)
             stream_row((char *)to + k * to_stride, (const char *)from + k * from_stride, row_bytes);
-        end_stream();
+        td_rows_end_stream();
         return;
     }
 #define COPY(width) copy_strided(to, to_stride, from, from_stride, width, n)
@@ -498,7 +502,7 @@ void td_rows_zero(void *out, const int64_t *rows, size_t row_bytes, int64_t n, b
     if (stream) {
         for (int64_t k = 0; k < n; k++)
             stream_zeros((char *)out + (size_t)rows[k] * row_bytes, row_bytes);
-        end_stream();
+        td_rows_end_stream();
         return;
     }
 #define ZERO(width) zero_rows(out, rows, width, n)

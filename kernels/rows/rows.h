@@ -111,6 +111,12 @@ void td_rows_scatter_picked(void *out, const int64_t *rows, const void *from, si
 void td_rows_copy_strided(void *to, int64_t to_stride, const void *from, int64_t from_stride,
                           size_t row_bytes, int64_t n, bool stream);
 
+/* Copies bytes like memcpy, with streaming stores. After the last copy, td_rows_end_stream orders
+ * these stores before later ones. It waits until they have left the processor, so it is called once
+ * for many copies. */
+void td_rows_stream(void *to, const void *from, size_t bytes);
+void td_rows_end_stream(void);
+
 /* Sets out[rows[k]] to zero for k in [0, n). */
 void td_rows_zero(void *out, const int64_t *rows, size_t row_bytes, int64_t n, bool stream);
 

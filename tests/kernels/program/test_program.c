@@ -214,6 +214,33 @@ TD_TEST(a_chain_keeps_a_result_that_a_later_step_uses)
     expect_tensor(&call.args.outputs[1], "float32[1] -2", "c");
 }
 
+TD_TEST(a_chain_streams_results_that_do_not_fit_the_cache)
+{
+    const struct td_shape length = { .rank = 1, .dim = { (32 << 20) + 45 } };
+    struct sample sample;
+    struct op_call call;
+    struct thread_exec exec;
+    const struct td_tensor data = random_tensor(TD_DTYPE_UINT8, &length);
+    thread_exec_init(&exec, 2, 0);
+    sample_begin(&sample);
+    const int x = sample_input(&sample, data);
+    const int a = sample_step(&sample, "negative", "", OPERANDS(x), 1);
+    const int b = sample_step(&sample, "add", "", OPERANDS(a, NEXT, a), 1);
+    const int c = sample_step(&sample, "subtract", "", OPERANDS(b, NEXT, a), 1);
+    sample_output(&sample, a);
+    sample_output(&sample, c);
+    run(&sample, &call, &exec.exec);
+    ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
+    ck_assert_int_eq(plan_of(&call)->steps[0].last, 2);
+    int64_t n_wrong = 0;
+    for (int64_t i = 0; i < data.numel; i++) {
+        const uint8_t negative = (uint8_t) - ((const uint8_t *)data.data)[i];
+        n_wrong += ((const uint8_t *)call.args.outputs[0].data)[i] != negative ||
+                   ((const uint8_t *)call.args.outputs[1].data)[i] != negative;
+    }
+    ck_assert_int_eq(n_wrong, 0);
+}
+
 TD_TEST(a_reshaped_result_of_unknown_size_stays_until_its_last_use)
 {
     struct sample sample;
