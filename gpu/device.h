@@ -101,8 +101,8 @@ struct td_device_work {
      * larger allocation. workspace_bytes ignores the addresses. args->plan is the plan that infer
      * made on the host. `run` copies what it needs from args before it returns. */
     const struct td_op_args *args;
-    /* A chain of n_chain elementwise ops, of which `op` and `args` are the first; or NULL. The
-     * results have the same bits as if each op ran alone on this device. A device that supports
+    /* A chain of n_chain elementwise ops that starts with `op` and `args`, or NULL for a single op.
+     * The results have the same bits as if each op ran alone on this device. A device that supports
      * each op of a chain also supports the chain. */
     const struct td_chain_call *chain;
     int n_chain;

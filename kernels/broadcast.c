@@ -169,7 +169,8 @@ void td_repeat_copy(const struct td_repeat *repeat, void *to, const void *from, 
     const struct td_shape *shape = repeat->shape;
     const int last = shape->rank - 1;
     const int64_t row = last >= 0 ? shape->dim[last] : 1;
-    /* Each element of the dimension before the last, which is not repeated, becomes a short row. */
+    /* The last dimension is repeated and the one before it is not, so each element becomes a short
+     * row of equal elements. */
     const bool is_short = last > 0 && repeat->stride[last] == 0 && repeat->stride[last - 1] == 1 &&
                           row <= (int64_t)(SPREAD / width);
     struct cursor cursor = { .at = td_repeat_at(repeat, begin) };

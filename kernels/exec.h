@@ -23,8 +23,8 @@ struct td_exec {
     /* Makes the same check as parallel_for. Single-threaded loops call it every few milliseconds.
      * NULL if the call cannot be cancelled. Used only by the caller's thread. */
     td_status (*check)(struct td_exec *self, struct td_error *err);
-    /* Returns the time in nanoseconds since some moment. NULL unless the caller wants to know how
-     * long the steps of a program take. */
+    /* Returns a monotonic time in nanoseconds. NULL unless the caller wants to know how long the
+     * steps of a program take. */
     uint64_t (*now)(void);
     /* Memory for scratch data and for outputs whose size depends on the data. Used only by the
      * caller's thread. */

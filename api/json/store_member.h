@@ -1,7 +1,7 @@
 /* store_member.h - reads the member "store" of a JSON request when it is an object:
  *
  *     {"name": "best", "ttl_s": 600}
- *     {"who": "ids", "scores": "best", "ttl_s": 600}    of a program: the outputs to store
+ *     {"who": "ids", "scores": "best", "ttl_s": 600}    for a program: output name, stored name
  *
  * Errors     MALFORMED_REQUEST with a JSON Pointer. */
 #ifndef TD_API_JSON_STORE_MEMBER_H

@@ -45,8 +45,9 @@ struct td_common_members {
      * them. A list of outputs becomes NAME.0, NAME.1, ..., and named outputs become NAME.values,
      * ... The name is in the arena, or NULL if not given. */
     const char *store;
-    /* The names of single outputs of an op with named outputs [n_outputs], or NULL for an output
-     * that is not stored; `store` is then one of them. NULL if `store` applies to all outputs. */
+    /* [n_outputs], for an op with named outputs: the name under which each output is stored, or
+     * NULL for an output that is not stored. `store` is then one of these names. NULL if `store`
+     * applies to all outputs. */
     const char **store_as;
     /* Time to live of the stored outputs in seconds. If 0, they remain until they are deleted or
      * replaced. */

@@ -160,9 +160,9 @@ struct td_text;
 bool td_replaced_write(const struct td_request *request, const char *before, struct td_text *text);
 size_t td_replaced_bound(const struct td_request *request);
 
-/* Writes the times of the steps of a program: a list of {"step", "as", "ms"}, with "last" for
- * several steps that ran as one. Writes nothing if no times are known. td_step_times_bound returns
- * the maximum size of the text. */
+/* Writes the times of the steps of a program: a list of {"step", "as", "ms"}. Steps that ran as one
+ * share an item, which also has "last". Writes nothing if no times are known. td_step_times_bound
+ * returns the maximum size of the text. */
 void td_step_times_write(const struct td_request *request, const char *before,
                          struct td_text *text);
 size_t td_step_times_bound(const struct td_request *request);

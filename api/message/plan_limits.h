@@ -1,4 +1,4 @@
-/* plan_limits.h - the limits of the server with which a plan is compared. */
+/* plan_limits.h - the limits of the server that a plan is compared with. */
 #ifndef TD_API_MESSAGE_PLAN_LIMITS_H
 #define TD_API_MESSAGE_PLAN_LIMITS_H
 

@@ -142,8 +142,8 @@ static bool add_known_dims(cJSON *list, const struct model_tensor *tensor)
                         td_document_append(list, cJSON_CreateNumber(2)));
 }
 
-/* Adds the shape of a tensor of a program if it is known; for rows of a table, the shape [-1,
- * dimensions of a row...]; and otherwise [-1], which is one dimension of any size. */
+/* Adds the shape of a tensor. It is the known shape for a program, [-1, dimensions of a row...] for
+ * rows of a table, and otherwise [-1], which stands for one dimension of any size. */
 static bool add_dims(cJSON *object, const char *name, const struct model_tensor *tensor)
 {
     const struct td_tensor *table = tensor->table;

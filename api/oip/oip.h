@@ -111,9 +111,9 @@ struct td_oip_model {
     const struct td_op *op;
     /* First input of the op, or NULL if the request provides it. */
     const struct td_tensor *table;
-    /* Of a program: [op->n_inputs] and [op->n_outputs]. NULL for other models. */
+    /* [op->n_inputs] and [op->n_outputs] for a program; NULL for other models. */
     const struct td_oip_shape *inputs, *outputs;
-    /* Of a program: the resident tensor that is its text, for its counts. */
+    /* The resident tensor that holds the text of a program, with its statistics; or NULL. */
     const struct td_tensor *text;
 };
 struct td_oip_model td_oip_model_of(const struct td_op *op);

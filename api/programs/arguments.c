@@ -68,7 +68,7 @@ static size_t place_of(const struct td_program_builder *builder, td_attr_kind ki
     return place + size <= TD_ATTRS_SIZE ? place : SIZE_MAX;
 }
 
-/* Copies a default to the descriptor, for the documentation. */
+/* Copies a default to the descriptor, so that descriptions of the program show it. */
 static void document_default(const struct td_attr_spec *of, const struct td_op_args *args,
                              struct td_attr_spec *spec)
 {
@@ -145,7 +145,7 @@ static td_status restrict_range(struct td_program_builder *builder, struct td_at
     return TD_OK;
 }
 
-/* Uses an argument again. The kinds must be the same, and so must the defaults. */
+/* Uses an existing argument for another attribute. The kind and the default must be the same. */
 static td_status add_use(struct td_program_builder *builder, int number,
                          const struct td_argument *argument, int step, int attr,
                          const struct td_op_args *args)

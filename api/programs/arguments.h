@@ -25,8 +25,9 @@ struct td_argument {
 TD_MUST_CHECK td_status td_argument_read(struct td_json_source *source,
                                          const struct td_json_path *path, struct td_argument *out);
 
-/* Adds the argument, or finds it if another attribute has it. `args` has the attributes of the
- * step, with the default. Sets *number to its number among the attributes of the program. */
+/* Adds the argument, or finds it if another attribute already uses it. `args` has the attributes of
+ * the step, including the default. Sets *number to the number of the argument among the attributes
+ * of the program. */
 TD_MUST_CHECK td_status td_argument_add(struct td_program_builder *builder,
                                         const struct td_argument *argument, int step, int attr,
                                         const struct td_op_args *args,

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Makes room for one more element of an array, which is set to NULL if there is no memory. */
+/* Makes room for one more element of an array. Sets the array to NULL if memory is exhausted. */
 #define GROW(builder, array, count, capacity)                                                      \
     ((array) = td_arena_grow((builder)->source.arena, array, count, capacity, sizeof(*(array)),    \
                              (builder)->source.err))

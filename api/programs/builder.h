@@ -1,4 +1,5 @@
-/* builder.h - a program that is being read: its parts before their number is known.
+/* builder.h - a program that is being read, in arrays that grow because the numbers of its parts
+ * are not known yet.
  *
  * Ownership  Everything is in the arena of the source.
  * Threads    Used by one call while the program is read, and constant afterwards. */
@@ -11,7 +12,7 @@
 #include "kernels/program/program.h"
 #include "kernels/program/signature.h"
 
-/* What the member "inputs" contains. */
+/* Kinds of content of the member "inputs". */
 typedef enum td_program_form {
     TD_PROGRAM_RUN,   /* tensors */
     TD_PROGRAM_PLAN,  /* tensors, or their dtypes and shapes */
@@ -25,7 +26,7 @@ struct td_step_text {
     struct td_json_siblings siblings;
 };
 
-/* A resident table to which a step of a stored program refers. Each call looks it up. */
+/* A resident table that a step of a stored program refers to. Each call looks it up. */
 struct td_program_table {
     const char *name;
     size_t length; /* a name with a NUL does not exist */
@@ -51,7 +52,7 @@ struct td_program_builder {
     struct td_step_text *texts; /* [n_steps] */
     int texts_capacity;
 
-    /* Of a stored program. */
+    /* The following members are used only for a stored program. */
     struct td_program_shape *shapes; /* [TD_MAX_INPUTS] */
     const char *letters[TD_PROGRAM_LETTERS];
     int n_letters;
@@ -60,7 +61,7 @@ struct td_program_builder {
     struct td_attr_spec arguments[TD_MAX_ATTRS];
     struct td_argument_use uses[TD_MAX_ATTRS];
     int n_arguments;
-    size_t arguments_size; /* in the attributes of the program */
+    size_t arguments_size; /* size in bytes of the program's attributes */
 };
 
 /* Adds a value and sets *number to its number. */

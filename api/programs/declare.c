@@ -132,7 +132,7 @@ td_status td_declare_input(struct td_program_builder *builder, const struct td_j
 
 /* ---- Inputs of a plan -------------------------------------------------------------------- */
 
-/* Notes which members a tensor has. */
+/* The members that a tensor has. */
 struct members {
     struct td_program_builder *builder;
     bool has_dtype, has_shape, has_other;

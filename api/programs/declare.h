@@ -8,7 +8,7 @@
 
 #include "api/programs/builder.h"
 
-/* Reads the declaration at the scan, and adds its letters to the program. */
+/* Reads the declaration at builder->source.scan, and adds its letters to the program. */
 TD_MUST_CHECK td_status td_declare_input(struct td_program_builder *builder,
                                          const struct td_json_path *path, td_dtype *dtype,
                                          struct td_program_shape *shape);

@@ -177,7 +177,7 @@ static bool add_dims(cJSON *item, const struct td_shape *shape)
     return complete;
 }
 
-/* Adds {"dtype", "shape", "bytes"}, or null for a value whose shape only data decide. */
+/* Adds {"dtype", "shape", "bytes"}, or null for a value whose shape depends on data. */
 static bool add_value(cJSON *list, const char *name, const struct td_program_plan *plan, int v)
 {
     const struct td_tensor *tensor = &plan->values[v].tensor;
@@ -197,8 +197,8 @@ static bool add_step_cost(cJSON *item, const struct td_program_plan *plan, int s
            add_count(item, "workspace_bytes", cost.workspace + cost.workspace_per_thread);
 }
 
-/* Adds how a step runs: "alone"; "shared" if its result has the memory of its input; "fused" if it
- * runs in one pass over memory with its neighbours. */
+/* Adds how a step runs: "alone"; "shared" if its result shares the memory of its input; "fused" if
+ * it runs in one pass over memory with neighbouring steps. */
 static bool add_way(cJSON *item, const struct td_program_plan *plan, int s)
 {
     const bool is_fused = plan->steps[s].first < plan->steps[s].last;
@@ -253,7 +253,8 @@ static uint64_t output_bytes(const struct td_op_args *args)
     return sum;
 }
 
-/* Adds the limits, and the names of those that the program exceeds, as in RESOURCE_LIMIT. */
+/* Adds the limits, and the names of the limits that the program exceeds, spelled as in the error
+ * RESOURCE_LIMIT. */
 static bool add_limits(cJSON *document, uint64_t flops, uint64_t outputs, uint64_t peak,
                        const struct td_plan_limits *limits)
 {

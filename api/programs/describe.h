@@ -1,7 +1,7 @@
 /* describe.h - describes programs in JSON: GET /v1/programs/{name}, and plans.
  *
- * A size in a shape is a number, a letter, or null if only data or the sum of several sizes decide
- * it. A shape is null if its rank is not known.
+ * A size in a shape is a number, a letter, or null. It is null if it depends on an argument, on
+ * data or on several sizes. A shape is null if its rank is not known.
  *
  * Errors     MEMORY_EXHAUSTED. */
 #ifndef TD_API_PROGRAMS_DESCRIBE_H
@@ -10,7 +10,7 @@
 #include "api/message/plan_limits.h"
 #include "api/programs/stored.h"
 
-/* A stored program as the store knows it. */
+/* Facts about a stored program that are known without reading its text. */
 struct td_program_listing {
     const char *name;
     uint64_t version;
@@ -32,7 +32,7 @@ TD_MUST_CHECK td_status td_describe_programs(const struct td_program_listing *li
                                              bool more, struct td_arena *arena,
                                              struct td_reply *reply, struct td_error *err);
 
-/* Writes the plan of a program whose plan td_op_infer has made. */
+/* Writes the plan that td_op_infer has made for a program. */
 TD_MUST_CHECK td_status td_describe_program_plan(const struct td_op_args *args,
                                                  const struct td_plan_limits *limits,
                                                  struct td_arena *arena, struct td_reply *reply,

@@ -1,8 +1,7 @@
-/* names.h - the names of a program: its inputs, its arguments and the results of its steps, which
- * share one space.
+/* names.h - the names in a program. Inputs, arguments and the results of steps share one namespace.
  *
  * Ownership  Names are in the arena, NUL-terminated.
- * Errors     MALFORMED_REQUEST, without a pointer, which the caller adds. */
+ * Errors     MALFORMED_REQUEST. The caller adds the JSON Pointer. */
 #ifndef TD_API_PROGRAMS_NAMES_H
 #define TD_API_PROGRAMS_NAMES_H
 
@@ -35,7 +34,7 @@ TD_MUST_CHECK td_status td_program_names_add(struct td_program_names *names, con
                                              size_t length, int value, int step,
                                              struct td_arena *arena, struct td_error *err);
 
-/* True if the name is that of an argument. */
+/* True if there is an argument with this name. */
 bool td_program_names_has_argument(const struct td_program_names *names, const char *text,
                                    size_t length);
 

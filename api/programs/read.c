@@ -53,7 +53,7 @@ static struct td_json_path path_of(enum part part)
 
 /* ---- Parts ------------------------------------------------------------------------------- */
 
-/* Refuses a member that is not a part of a stored program. */
+/* Refuses a member that a stored program cannot have. */
 static td_status refuse_option(const struct reader *reader, const struct td_json_path *path,
                                struct td_json_name name)
 {

@@ -319,8 +319,8 @@ static td_status read_ref_member(void *context, const struct td_json_path *path,
                         &ref->name, &ref->length, error_of(ref->reader));
 }
 
-/* Reads {"ref": NAME} in a stored program if it is at the scan, and otherwise sets *value to -1.
- * Each call looks the table up. */
+/* Reads {"ref": NAME} in a stored program if it is at the scan. Otherwise, sets *value to -1. Each
+ * call looks up the table. */
 static td_status read_table(struct reader *reader, int input, const struct td_json_path *path,
                             int *value)
 {
@@ -456,7 +456,7 @@ static td_status read_keys_member(void *context, const struct td_json_path *path
                : status;
 }
 
-/* Reads {"keys": VALUE} if the input has row numbers and it is at the scan. */
+/* Reads {"keys": VALUE} if it is at the scan and the input takes row numbers. */
 static td_status read_keys(struct reader *reader, int input, const struct td_json_path *path,
                            bool *by_keys, int *value)
 {

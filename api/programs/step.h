@@ -10,7 +10,7 @@
 TD_MUST_CHECK td_status td_step_read_head(struct td_program_builder *builder, int step,
                                           const struct td_json_path *steps);
 
-/* Reads the inputs and attributes of a step. All names of the program are known. */
+/* Reads the inputs and attributes of a step. All names of the program must be known. */
 TD_MUST_CHECK td_status td_step_read_arguments(struct td_program_builder *builder, int step,
                                                const struct td_json_path *steps);
 

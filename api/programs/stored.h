@@ -1,4 +1,4 @@
-/* stored.h - a stored program: compiled once, and bound to tables by each call.
+/* stored.h - a stored program, which is compiled once and bound to tables by each call.
  *
  *     text ─read─► compiled ─bind─► program of a call ─► an op like any other
  *
@@ -34,17 +34,18 @@ TD_MUST_CHECK td_status td_stored_program_read(const char *text, size_t bytes,
                                                struct td_stored_program **out,
                                                struct td_error *err);
 
-/* Returns an error that says why the text is not a program. Does not look at tables. */
+/* Returns TD_OK if the text is a program, or an error that says why it is not. Does not look at
+ * tables. */
 TD_MUST_CHECK td_status td_program_check_text(const char *text, size_t bytes, struct td_error *err);
 
-/* Makes the program of a call: looks up the tables. `name` is the name of the op, and must live as
- * long as the arena. */
+/* Makes the program of a call, and looks up its tables. `name` becomes the name of the op, and must
+ * live as long as the arena. */
 TD_MUST_CHECK td_status td_stored_program_bind(const struct td_stored_program *stored,
                                                const char *name, struct td_resolver *resolver,
                                                struct td_arena *arena, struct td_program **out,
                                                struct td_error *err);
 
-/* What is known of a stored program without the inputs of a call. */
+/* What is known about a stored program without the inputs of a call. */
 struct td_program_signature {
     const struct td_program *program;
     const struct td_program_result *results; /* [program->n_values] */
@@ -52,8 +53,8 @@ struct td_program_signature {
     struct td_error problem;                 /* the error of the first table that was not found */
 };
 
-/* Checks the steps against the declared inputs and the tables as they are now. A step that uses a
- * table that cannot be found is not checked. If a step fails, *out is set, but knows no results. */
+/* Checks the steps against the declared inputs and the current tables. Does not check a step whose
+ * table cannot be found. If a step fails, sets *out without the results. */
 TD_MUST_CHECK td_status td_stored_program_check(const struct td_stored_program *stored,
                                                 const char *name, struct td_resolver *resolver,
                                                 struct td_arena *arena,

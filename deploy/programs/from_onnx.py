@@ -3,8 +3,8 @@
 
     from_onnx.py MODEL.onnx [-o PROGRAM.json] [--shape INPUT=2,128 ...] [--output NAME ...] [--tables FOLDER [--larger-than BYTES]]
 
-The program has a step for each op of the model; POST /v1/programs/run computes it. "inputs" declares the inputs of the model with their
-dtypes and shapes; a request replaces them by values.
+The program has a step for each op of the model. "inputs" declares the inputs of the model with their dtypes and shapes. Store the program
+with PUT /v1/programs/{name}, or replace the declarations with values and send it to POST /v1/programs/run.
 
 --shape       gives an input a shape. A model that computes with its own shapes, as most models do, needs the shapes of all inputs.
 --output      computes only these outputs. By default, the program has all outputs of the model.
@@ -54,7 +54,7 @@ def opset_of(model):
 
 
 def prepare(model, shapes, outputs):
-    """Gives the inputs their shapes, selects the outputs, and replaces everything that is constant by its value."""
+    """Gives the inputs their shapes, selects the outputs, and replaces constant expressions with their values."""
     model = inliner.inline_local_functions(model)
     set_shapes(model, shapes)
     known = {one.name: one for one in model.graph.output}
@@ -87,7 +87,7 @@ def set_shapes(model, shapes):
 
 
 def fold(model):
-    """Computes the nodes whose inputs are constant, and makes initializers of their results."""
+    """Computes the nodes whose inputs are constant, and turns their results into initializers."""
     values = {one.name: one for one in model.graph.initializer}
     shapes, kept = {info.name: dims_of(info) for info in infos(model)}, []
     for node in model.graph.node:
@@ -138,7 +138,7 @@ def used_nodes(graph):
 
 # ---------------------------------------------------------------- the program
 class Converter:
-    """The program that is being made of a model. Values of the model are names, "" for an optional input that is missing."""
+    """A program that is being made from a model. A value of the model is given by its name, or "" for a missing optional input."""
 
     def __init__(self, model, larger_than, prefix):
         graph = model.graph
@@ -213,7 +213,7 @@ class Converter:
 
     def operand(self, value):
         """Returns a value of the model, a result of `step`, an array, or plain numbers as an input of a step. Plain numbers take the
-        dtype of the tensor beside them."""
+        dtype of the step's other tensors."""
         if not isinstance(value, str):
             return constant(value) if isinstance(value, np.ndarray) else value
         value = self.root(value)
@@ -264,7 +264,7 @@ class Converter:
         return {"inputs": declared, "steps": self.steps, "outputs": [self.output_name(name) for name in self.outputs]}
 
     def declared_shape(self, one):
-        """Returns the shape of an input, with a name for an extent that the request decides."""
+        """Returns the shape of an input, with a name for an extent that each request chooses."""
         names = [re.sub(r"\W", "_", dim.dim_param, flags=re.A) for dim in one.type.tensor_type.shape.dim]
         return [name if re.match("[A-Za-z_]", name) else f"{self.name_of(one.name)}_{axis}" if extent is None else extent
                 for axis, (name, extent) in enumerate(zip(names, dims_of(one)))]
@@ -592,9 +592,9 @@ OPS = {
 
 
 def convert(model, shapes=None, outputs=(), larger_than=None, prefix="model"):
-    """Returns the program, and the tables to which it refers: dtype, shape and bytes by name. Raises Unsupported.
+    """Returns the program, and the tables that it refers to: dtype, shape and bytes by name. Raises Unsupported.
 
-    `shapes` has shapes of inputs by name. Weights of at least `larger_than` bytes become tables, named prefix:NAME; None: none of them."""
+    `shapes` has shapes of inputs by name. Weights of at least `larger_than` bytes become tables, named prefix:NAME; with None, no weight does."""
     if opset_of(model) < LEAST_OPSET:
         raise ValueError(f"the model has opset {opset_of(model)}; expected {LEAST_OPSET} or later: onnx.version_converter.convert_version(model, {LEAST_OPSET}) converts it")
     model = prepare(model, shapes or {}, outputs)

@@ -20,7 +20,7 @@ bool td_reference_supports(const struct td_op *op, const struct td_op_args *args
     return true;
 }
 
-/* The calls of the work: those of a chain, or a single one. */
+/* Returns the number of calls of the work: the length of its chain, or 1. */
 static int n_calls(const struct td_device_work *work)
 {
     return work->chain ? work->n_chain : 1;
@@ -56,7 +56,7 @@ size_t td_reference_workspace_bytes(struct td_device *device, const struct td_de
     return bytes > 0 ? (size_t)bytes + PADDING : 0;
 }
 
-/* The bytes of the call's inputs and outputs that are in pinned memory. */
+/* Returns the number of bytes of the call's inputs and outputs that are in pinned memory. */
 static uint64_t pinned_bytes(const struct td_device *device, const struct td_op_args *args)
 {
     uint64_t bytes = 0;

@@ -2,8 +2,8 @@
  *
  * Shapes     The outputs of all calls have the same shape.
  * Ownership  Borrows the calls and their arguments.
- * Threads    As td_chain_run.
- * Errors     Those of td_chain_run. */
+ * Threads    As in td_chain_run.
+ * Errors     As in td_chain_run. */
 #ifndef TD_KERNELS_CHAIN_CALLS_H
 #define TD_KERNELS_CHAIN_CALLS_H
 

@@ -21,9 +21,9 @@ TD_MUST_CHECK td_status td_joining_output(struct td_op_args *args, const struct 
                                           int axis, const int64_t *start, struct td_arena *arena,
                                           struct td_error *err);
 
-/* Returns the number of rows of an output with elements. Sets *chunk to the number of elements of
- * input i in each row, *begin to their place in a row of the output, and *row to the number of
- * elements of a row. */
+/* Returns the number of rows of an output that has elements. Sets *chunk to the number of elements
+ * that input i has in each row, *begin to the place of these elements in a row of the output, and
+ * *row to the number of elements in a row. */
 int64_t td_joining_rows(const struct td_op_args *args, int i, int64_t *chunk, int64_t *begin,
                         int64_t *row);
 

@@ -19,8 +19,8 @@ static bool is_input(const struct td_program_plan *plan, int input,
            plan->inputs[input]->key_index == use->tensor->key_index;
 }
 
-/* Adds a use of value v by a step. `last[r]` is the last input whose data is that of the value r,
- * or -1. */
+/* Adds a use of value v by a step. `last[r]` is the last input that has the data of value r, or
+ * -1. */
 static void add_use(struct td_program_plan *plan, int v, struct td_tensor *tensor, int *last)
 {
     const int root = plan->values[v].root;
@@ -71,8 +71,8 @@ void td_program_pass_inputs(const struct td_program_plan *plan)
 
 /* ---- Results ----------------------------------------------------------------------------- */
 
-/* The address of a result whose data no other value has. A result without memory is inside a
- * chain. */
+/* Returns the address of a result that does not share the data of another value, or NULL if the
+ * result is inside a chain and has no memory. */
 static void *address_of(const struct td_program_plan *plan, int v, const struct td_tensor *outputs,
                         char *block)
 {

@@ -30,8 +30,9 @@ static size_t end_of(const struct td_placement *result)
     return (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Moves element i of `order` to the lowest place that is free while it is in use. The elements
- * before it have places, in ascending order, and this order is kept. */
+/* Gives element i of `order` the lowest place that is free while the element is in use. The
+ * elements before it already have places and are sorted by place; inserts element i into this
+ * order. */
 static void place(struct td_placement *results, int *order, int i)
 {
     const int its = order[i];

@@ -12,7 +12,7 @@
 
 struct td_placement {
     size_t bytes;
-    int first, last; /* the steps from which and up to which the bytes are in use */
+    int first, last; /* the first and the last step that uses the bytes */
     size_t place;    /* set by td_place: a multiple of 64 */
 };
 

@@ -119,8 +119,8 @@ static td_status check_list(const struct td_program *program, int s, const struc
     return refuse_as(s, "", err);
 }
 
-/* Some ops leave out the last of their named outputs, if they lack an optional input. A program
- * cannot use such an output. */
+/* Checks that the op returns all named outputs that the program uses. Some ops leave out their last
+ * outputs if an optional input is missing. */
 static td_status check_named(const struct td_program *program, int s, const struct td_op_args *args,
                              struct td_error *err)
 {

@@ -22,7 +22,8 @@ struct td_program_plan {
     const struct td_op_args *call; /* the arguments of the program */
     struct {
         struct td_op_args args;
-        /* The keys in place of each input, [n_inputs]; or NULL. The input has the row numbers. */
+        /* [n_inputs]: the keys that replace each input, or NULL for an input without keys. The
+         * input itself has the row numbers. NULL if no input has keys. */
         struct td_tensor **keys;
         bool is_inferred;
         int first, last; /* the steps that run as one chain with this step (fuse.h) */
@@ -30,7 +31,7 @@ struct td_program_plan {
     struct {
         struct td_tensor tensor; /* described if is_known; data is set once it is computed */
         bool is_known;
-        /* The value whose data this value has, because the step between them only reshapes; or the
+        /* The value whose data this value shares, because only reshapes are between them; or the
          * value itself. */
         int root;
         /* True if only steps of the same chain use the value, which then has no memory. */
@@ -58,15 +59,16 @@ TD_MUST_CHECK td_status td_program_plan_make(const struct td_program *program,
 TD_MUST_CHECK td_status td_program_plan_step(struct td_program_plan *plan, int step,
                                              struct td_arena *arena, struct td_error *err);
 
-/* Number of results of a step that is described. Ops with named outputs can leave out the last
- * ones. */
+/* Returns the number of results of a step that is described. An op with named outputs can leave out
+ * the last outputs. */
 int td_program_result_count(const struct td_program_plan *plan, int step);
 
-/* True if the step only reshapes its input, whose data its result shares. An output of the program
- * has memory of its own. */
+/* True if the step only reshapes its input and its result shares the data of the input. False if
+ * the result is an output of the program, which has memory of its own. */
 bool td_program_shares(const struct td_program *program, int step);
 
-/* Sets the data of the result of such a step to the data of its input. */
+/* Sets the data of the result of a step for which td_program_shares is true to the data of its
+ * input. */
 void td_program_share(struct td_program_plan *plan, int step);
 
 /* Names the step in an error, unless the error names one. Returns the status. */

@@ -22,8 +22,8 @@ static void mark_indices(struct td_program *program)
     }
 }
 
-/* An input is data unless it is used as indices. Keys that other steps use as data must keep their
- * dtype, so each step widens its own keys. */
+/* Describes the inputs. An input is data unless it is used as indices. Keys that other steps use as
+ * data must keep their dtype, so each step widens its own keys. */
 static void describe_inputs(const struct td_program *program, struct td_input_spec *inputs)
 {
     for (int i = 0; i < program->op.n_inputs; i++)

@@ -17,8 +17,8 @@
  * Threads    A program is constant once it is described. infer, cost and run are reentrant.
  * Errors     The errors of the steps, with the step and its name (td_error.step, as, op).
  *            SHAPE_MISMATCH if an input does not have its declared shape.
- *            MALFORMED_REQUEST if a step returns a list of another length than `as` has names, or
- *            does not return a named output that is used. */
+ *            MALFORMED_REQUEST if a step returns a list whose length differs from the number of
+ *            names in `as`, or if it does not return a named output that is used. */
 #ifndef TD_KERNELS_PROGRAM_H
 #define TD_KERNELS_PROGRAM_H
 
@@ -37,7 +37,7 @@ struct td_program_value {
     const struct td_tensor *constant;
     int output; /* number of the program's output, or -1 */
     /* True for a constant that is not known yet, such as a table that does not exist. A step that
-     * uses it cannot be described. */
+     * uses the constant cannot be described. */
     bool is_missing;
     /* Set by td_program_describe: a step uses the values as indices, perhaps after a reshape, so
      * they must not change while the program runs. */
@@ -70,8 +70,8 @@ struct td_program_binding {
 struct td_program_operand {
     const int *values;
     int count; /* 0: the optional input is not given */
-    /* True if the value has keys of the table, which is the first input of the step, in place of
-     * row numbers. */
+    /* True if the value has keys instead of row numbers. The table of the keys is the first input
+     * of the step. */
     bool by_keys;
 };
 
@@ -83,8 +83,8 @@ struct td_program_step {
     uint32_t attrs_set;
     const struct td_program_binding *bindings;
     int n_bindings;
-    /* The value of each result, also of a result that nobody uses. A list of outputs has n_results
-     * elements, and otherwise n_results is op->n_outputs. */
+    /* The value of each result, including unused results. n_results is the length of the list if
+     * the op returns a list, and otherwise op->n_outputs. */
     const int *results;
     int n_results;
 };
@@ -101,19 +101,19 @@ struct td_program {
     const char *const *letters;
     int n_letters;
     /* Sets the tensors of the constants of a step whose dtype depends on other inputs of the step.
-     * The inputs of `args` that are not such constants are set. NULL if there are no such
+     * All other inputs in `args` must be set before the call. NULL if there are no such
      * constants. */
     td_status (*complete)(const struct td_program *program, int step, struct td_op_args *args,
                           struct td_arena *arena, struct td_error *err);
     void *context; /* for `complete` */
 };
 
-/* Describes the program: sets the functions of program->op; for each value whether steps use it as
- * indices; and for each input, from the steps that use it, its role (indices or data) and whether
- * its values are read. `inputs` is the array of program->op.inputs. */
+/* Describes the program. Sets the functions of program->op, and for each value whether steps use it
+ * as indices. Derives the role of each input (indices or data), and whether infer reads its values,
+ * from the steps that use the input. `inputs` is the array of program->op.inputs. */
 void td_program_describe(struct td_program *program, struct td_input_spec *inputs);
 
-/* The program of an op that td_program_describe has described, or NULL for any other op. */
+/* Returns the program of an op that td_program_describe has described, or NULL for any other op. */
 const struct td_program *td_program_of(const struct td_op *op);
 
 #endif

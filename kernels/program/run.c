@@ -167,8 +167,8 @@ static bool has_strings(const struct job *job, int s, bool *is_output)
     return any;
 }
 
-/* Runs the op. The memory that it allocates is freed after the step. If it has strings, it is freed
- * after the last step that reads a result of this one, unless the strings are outputs. */
+/* Runs the op and frees the memory that the op allocated. Memory that holds strings is freed after
+ * the last step that reads a result of this step, or with the call if the strings are outputs. */
 static td_status run_in_scratch(struct job *job, int s, struct td_error *err)
 {
     struct td_exec *exec = job->exec;
@@ -217,7 +217,7 @@ static void keep_outputs(struct job *job, int s)
     }
 }
 
-/* Describes a step whose shapes depend on computed values, and adds its operations to those of the
+/* Describes a step whose shapes depend on computed values, and adds its FLOPs to the total of the
  * program. */
 static td_status describe(struct job *job, int s, struct td_error *err)
 {

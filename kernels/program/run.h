@@ -1,10 +1,10 @@
 /* run.h - runs the steps of a program.
  *
- * Ownership  Results are in one block of memory, or in memory of their own if their size was not
- *            known in advance, which is freed after the last step that reads them. The memory that
- *            a step allocates for itself is freed after the step.
+ * Ownership  Results are in one block of memory. A result whose size was not known in advance is in
+ *            memory of its own, which is freed after the last step that reads the result. The
+ *            memory that a step allocates for itself is freed after the step.
  * Threads    Steps run one after another; each splits its work through exec.
- * Errors     Those of the steps, and DEADLINE_EXCEEDED between two steps. */
+ * Errors     The errors of the steps, and DEADLINE_EXCEEDED between two steps. */
 #ifndef TD_KERNELS_PROGRAM_RUN_H
 #define TD_KERNELS_PROGRAM_RUN_H
 

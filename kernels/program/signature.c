@@ -160,9 +160,9 @@ static void change_arguments(const struct td_program *program, int64_t more,
     }
 }
 
-/* Returns a copy of the program in which arguments have no defaults: all arguments, or those that
- * are not integers. Steps that use them are then not described, so nothing is said about their
- * results. */
+/* Returns a copy of the program without the defaults of all arguments, or of all arguments that are
+ * not integers. Steps that use these arguments are not described, so the shapes of their results
+ * stay unknown. */
 static const struct td_program *without_defaults(const struct td_program *program, bool all,
                                                  struct td_arena *arena, struct td_error *err)
 {
@@ -248,7 +248,7 @@ static void describe_value(const struct td_program *program, const struct td_ten
         out->shape.sizes[i] = size_of(program, a->shape.dim[i], b->shape.dim[i]);
 }
 
-/* Finds the dtype of a result of a step that is not described: the dtype of an input or of an
+/* Finds the dtype of a result if its step is not described: the dtype of an input or of an
  * attribute, or the only dtype that the op returns. */
 static void find_dtype(const struct td_program_plan *plan, int s, int r,
                        const struct td_program_result *values, struct td_program_result *out)
@@ -276,8 +276,8 @@ static void find_dtype(const struct td_program_plan *plan, int s, int r,
         }
 }
 
-/* Describes a value from two plans, which are the same plan if the program can be described with
- * equal sizes only. */
+/* Describes a value from two plans. Both are the same plan if only one choice of sizes could be
+ * planned. */
 static void describe_both(const struct td_program_plan *a, const struct td_program_plan *b, int v,
                           struct td_program_result *out)
 {

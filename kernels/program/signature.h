@@ -3,12 +3,12 @@
  *
  * A letter stands for a size that a call chooses. The shapes of results are found by describing the
  * program twice, with different sizes for all letters: a size that is the same both times is a
- * number, and a size that follows a letter both times is that letter. Other sizes, such as the sum
- * of two letters, stay unknown, and so do sizes that an argument or only data decide.
+ * number, and a size that equals the size of a letter both times is that letter. Other sizes, such
+ * as the sum of two letters, stay unknown, and so do sizes that depend on an argument or on data.
  *
  * Threads    Reentrant.
  * Errors     td_program_check_shapes: SHAPE_MISMATCH. td_program_results: the error of a step that
- *            fails whatever the sizes of the letters are. */
+ *            fails for all sizes of the letters. */
 #ifndef TD_KERNELS_PROGRAM_SIGNATURE_H
 #define TD_KERNELS_PROGRAM_SIGNATURE_H
 
@@ -28,8 +28,8 @@ struct td_program_result {
     struct td_program_shape shape;
 };
 
-/* Finds the dtypes and shapes of all values of a program with declared shapes, whose inputs have
- * one dtype each. `out` is an array of n_values. */
+/* Finds the dtypes and shapes of all values of a program. The shapes of the inputs are declared,
+ * and each input has one dtype. `out` has n_values elements. */
 TD_MUST_CHECK td_status td_program_results(const struct td_program *program, struct td_arena *arena,
                                            struct td_program_result *out, struct td_error *err);
 

@@ -35,8 +35,8 @@ TD_MUST_CHECK td_status td_layout_output(struct td_op_args *args, const struct t
                                          int64_t first, const int64_t *strides,
                                          struct td_arena *arena, struct td_error *err);
 
-/* Returns the loops over an output with elements, outermost first, and their number. Their strides
- * in C are those of a dense tensor. Sets *first to the element of x at the first position. */
+/* Returns the loops over an output that has elements, outermost first. The strides in C describe a
+ * dense tensor. Sets *n_loops, and sets *first to the element of x at the first position. */
 const struct td_permute_loop *td_layout_loops(const struct td_op_args *args, int *n_loops,
                                               int64_t *first);
 

@@ -278,8 +278,8 @@ static const char *activity(const struct td_call *call, char *text, size_t size)
     return text;
 }
 
-/* Looks whether the client has disconnected, but only some time after the last look and after the
- * start of the stage, because poll() costs as much as a small loop. */
+/* True if the client has disconnected. Looks only when LOOK_NS have passed since the last look and
+ * since the start of the stage, because poll() costs as much as a small loop. */
 static bool client_left(struct td_call *call, int64_t now)
 {
     if (now - td_larger(call->looked_ns, call->times.stage_end) < LOOK_NS)
@@ -364,7 +364,7 @@ void td_call_refuse(struct td_call *call)
     if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* a 416 reply keeps its Content-Range */
         call->reply.n_headers = 0;                      /* the headers were set for another reply */
     td_catalog_hide_etag(&call->catalog, &call->error);
-    if (call->program && call->error.has_step) /* it leads into the stored text, not the body */
+    if (call->program && call->error.has_step) /* points into the stored text, not the body */
         call->error.has_pointer = false;
     if (call->style == TD_STYLE_OIP)
         td_oip_problem(&call->error, model, op_name, call->request_id, &call->arena, &call->reply);

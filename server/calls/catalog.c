@@ -150,8 +150,8 @@ static td_status look_up(struct td_catalog *catalog, const char *name, size_t le
                            : note(catalog, (struct td_store_name){ name, length }, out, arena, err);
 }
 
-/* Returns the tensor of this name that was current together with the others when the request was
- * decoded before, or NULL. A program that was replaced can name other tables than before. */
+/* Returns the tensor of this name that the request has agreed on, or NULL: the new version of a
+ * replaced program can name tables that are not among the agreed ones. */
 static const struct td_tensor *agreed_of(const struct td_catalog *catalog, const char *name,
                                          size_t length)
 {

@@ -11,10 +11,10 @@
  *
  * A call sees the names as they were at one moment. While the call is decoded, the names are looked
  * up one after another. If any name has changed by the end, td_catalog_agree looks them all up at
- * one moment, and the request is decoded again with the result. A program that was replaced can
- * name other tables than before, so this is repeated until all names agree. It is rare, and costs
- * nothing if no name has changed. If each call had a copy of all names, every replaced version
- * would remain in memory during decoding.
+ * one moment, and the request is decoded again with the result. A new version of a program can name
+ * different tables, so this is repeated until all names agree. A repetition is rare, and nothing is
+ * repeated if no name has changed. If each call had a copy of all names instead, every replaced
+ * version would remain in memory during decoding.
  *
  * Ownership  Borrows the store, the prefixes of the access and the names of the request.
  * Threads    The thread that owns the call.
@@ -34,9 +34,10 @@ struct td_catalog {
     struct td_store *store;
     struct td_access access;              /* no access until it is set, before the task starts */
     struct td_found_table *first, **last; /* tensors that the resolver found, in this order */
-    /* Tensors that were current together, when the request is decoded again. NULL before. */
+    /* Tensors that were current together, for decoding the request again. NULL while the request is
+     * decoded for the first time. */
     struct td_found_table *agreed;
-    bool looked_up; /* a tensor was found that is not among them */
+    bool looked_up; /* a tensor was found that is not in `agreed` */
     int n_found;
     /* The store's change counter before the first lookup, or when the tensors were agreed on. */
     uint64_t changes;
@@ -99,7 +100,7 @@ TD_MUST_CHECK td_status td_catalog_list_programs(const struct td_catalog *catalo
                                                  struct td_tensor_listing **list, int *count,
                                                  bool *more, struct td_error *err);
 
-/* Sets *count to the number of all programs, also of those that the request is not allowed to
+/* Sets *count to the number of all programs, including programs that the request is not allowed to
  * name. */
 TD_MUST_CHECK td_status td_catalog_count_programs(const struct td_catalog *catalog,
                                                   struct td_arena *arena, int *count,

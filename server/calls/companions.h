@@ -20,7 +20,7 @@
 
 #include "server/calls/call.h"
 
-/* Checks, after inference, how a request, or each step of a program, uses the companions of its
+/* Checks, after inference, how the request or each step of its program uses the companions of its
  * table. Refuses a request that leaves a companion out, takes scales from the rows although the
  * table has scales in a separate tensor, or passes a part of another table. */
 TD_MUST_CHECK td_status td_companions_check(struct td_call *call);

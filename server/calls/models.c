@@ -228,7 +228,7 @@ static td_status find_program(struct td_call *call, const char *model, struct td
     if (!stored)
         return call->error.status;
     call->op = &stored->builder->program->op;
-    call->error.status = TD_OK; /* the error was that there is no table of this name */
+    call->error.status = TD_OK; /* clears the error that there is no table of this name */
     *out = (struct td_oip_model){ .name = model,
                                   .version = td_model_version(listing.name),
                                   .op = call->op,

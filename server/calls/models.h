@@ -1,5 +1,6 @@
-/* models.h - the models of /v2: every resident tensor that has rows, which `gather` looks up; every
- * stored program whose name no such tensor has; and every op whose name neither has.
+/* models.h - the models of /v2: resident tensors that have rows, which `gather` looks up; stored
+ * programs; and ops. If names collide, a tensor takes precedence over a program, and a program over
+ * an op.
  *
  * A model path names a table with or without its version: /v2/models/movies/versions/V is the
  * tensor movies@V. The only version of a model whose name has no version is "1". For an alias, or a

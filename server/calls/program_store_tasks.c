@@ -28,7 +28,7 @@ struct state {
 
 /* ---- Common steps ---------------------------------------------------------------------------- */
 
-/* Refuses the names of paths next to the programs. */
+/* Refuses names that are taken by other paths under /v1/programs. */
 static td_status check_reserved(const struct td_call *call, const char *name, struct td_error *err)
 {
     const size_t base = td_table_base(name);
@@ -43,7 +43,7 @@ static td_status check_reserved(const struct td_call *call, const char *name, st
     return err->status;
 }
 
-/* Programs are named as tables are. */
+/* Checks the name. Names of programs follow the same rules as names of tables. */
 static td_status check_name(const struct td_call *call, const char *name, struct td_error *err)
 {
     td_status status = check_reserved(call, name, err);
@@ -104,7 +104,7 @@ static td_status accept_no_argument(struct td_call *call, const char *name, size
     return no_argument(call, name, length, NULL, 0);
 }
 
-/* Finds what is known of the program without inputs. */
+/* Finds what is known about the program without inputs. */
 static td_status check(struct td_call *call)
 {
     struct state *state = call->state;
@@ -141,8 +141,8 @@ static td_status decode_get(struct td_call *call)
                : call->error.status;
 }
 
-/* A worker plans the program. Does not reply 304, because the description also depends on the
- * tables, and the ETag is that of the text. */
+/* Sends the call to a worker, which plans the program. Never replies 304: the description also
+ * depends on the tables, but the ETag covers only the text. */
 static td_status begin_get(struct td_call *call)
 {
     call->schedule.must_queue = true;
@@ -187,7 +187,7 @@ static td_status put_argument(struct td_call *call, const char *name, size_t len
 }
 
 /* Refuses a table that the token does not allow, and a name that no table can have, because the
- * program would never run for the client. Other tables can be stored later. */
+ * client could never run the program. Other missing tables can be stored later. */
 static td_status check_tables(struct td_call *call)
 {
     const struct state *state = call->state;

@@ -99,7 +99,7 @@ const struct td_task td_program_plan_task = { .begin = begin_plan,
 
 /* ---- Stored programs ------------------------------------------------------------------------- */
 
-/* A query parameter, which is read when the program is known. */
+/* A query parameter. It is read once the program, and thus the kind of the argument, is known. */
 struct argument {
     struct argument *next;
     const char *name, *value;

@@ -33,8 +33,8 @@ typedef enum td_batch_kind {
 /* Maximum number of a call's tensors that can be tables on the device. Programs have the most. */
 enum { TD_BATCH_TABLES = 512 };
 
-/* The tensors of a call that are resident tables, whose owner identifies the version. Tensors are
- * numbered through the lists of all inputs, or as in td_program_plan.inputs. */
+/* The tensors of a call that are resident tables. The owner of a table identifies its version.
+ * Tensors are numbered through the lists of all inputs, or as in td_program_plan.inputs. */
 struct td_batch_tables {
     uint64_t bits[TD_BATCH_TABLES / 64];
 };

@@ -39,7 +39,7 @@ struct td_launch {
     /* [n_works]: what the device runs, in this order: the op, or each step or chain of a
      * program. */
     struct td_device_work *works;
-    int *steps; /* [n_works] of a program: the first step of each work; otherwise NULL */
+    int *steps; /* [n_works]: the first step of each work of a program; otherwise NULL */
     int n_works;
     struct td_program_plan *plan; /* of a program; otherwise NULL */
     size_t *offsets;              /* byte offset of each input from the start of the inputs */
@@ -72,7 +72,7 @@ TD_MUST_CHECK td_status td_launch_make(struct td_launch *launch, const struct td
                                        struct td_batch_item *const *items, int n,
                                        struct td_arena *arena, struct td_error *err);
 
-/* Sets the reports that the device writes: n_reports of them. */
+/* Sets the n_reports reports that the device writes. */
 void td_launch_set_reports(struct td_launch *launch, struct td_device_report *reports);
 
 /* Names the step of a program in the error of work w. Returns the status. */

@@ -20,7 +20,7 @@ static bool has_empty_dimension(const struct td_op_args *args)
     return false;
 }
 
-/* True if the bounds policy of a call, or of a step of a program, has replaced its bad indices. */
+/* True if the bounds policy of a call, or of a step of a program, has replaced bad indices. */
 static bool is_replaced(const struct td_op_args *args)
 {
     const td_bounds bounds = td_op_bounds(args->op, args);

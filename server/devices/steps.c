@@ -12,7 +12,7 @@ int td_steps_count(const struct td_program_plan *plan)
     return n;
 }
 
-/* Sets the chain that begins with step s. A single step is no chain. */
+/* Sets the chain that starts with step s. A single step is not a chain. */
 static td_status set_chain(const struct td_program_plan *plan, int s, struct td_device_work *work,
                            struct td_arena *arena, struct td_error *err)
 {

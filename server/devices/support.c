@@ -6,8 +6,8 @@
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-/* Finds the input that the error names if there is no kernel: the first input of dtype string, or
- * else the first input. */
+/* Finds the input that the error about a missing kernel names: the first input of dtype string, or
+ * the first input if there are no strings. */
 static void input_at_fault(const struct td_op *op, const struct td_op_args *args, int *input,
                            int *number)
 {
@@ -94,8 +94,8 @@ static bool has_unchecked_values(const struct td_program_plan *plan, int s)
     return false;
 }
 
-/* True if the step has the keys of its table as an input, although no value of the program is this
- * input. They are not copied to the device. */
+/* True if the keys of the step's table are an input of the step without being a value of the
+ * program. Such keys are not copied to the device. */
 static bool has_keys_of_table(const struct td_program_plan *plan, int s)
 {
     const struct td_program_step *step = &plan->program->steps[s];

@@ -222,8 +222,7 @@ TD_MUST_CHECK td_status td_store_list_range(struct td_store *store,
 bool td_store_allows(const struct td_access *access, const char *name, size_t length);
 
 /* Sets and returns TENSOR_NOT_FOUND, with the most similar adjacent name of the same kind that
- * `access` allows. NULL allows all names. The error for NAME.program says that there is no program
- * NAME. */
+ * `access` allows. NULL allows all names. For NAME.program, the error is about the program NAME. */
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              const struct td_access *access, struct td_error *err);
 

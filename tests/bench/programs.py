@@ -143,7 +143,7 @@ class Bench:
         return rate, 1000 * p50, 1000 * p99
 
     def load_and_cpu(self, server, request):
-        """(requests per second, CPU of the daemon in us for each request)"""
+        """(requests per second, CPU time of the daemon per request in us)"""
         before = turns.cpu_seconds(server.process)
         rate = self.load(server, request, CONNECTIONS)[0]
         return rate, 1e6 * (turns.cpu_seconds(server.process) - before) / (rate * self.args.seconds)
@@ -216,7 +216,7 @@ class Bench:
 
     # ---- a chain of elementwise steps
     def chain(self):
-        """The result is stored, so it stays in memory, as that of the libraries does."""
+        """The daemon stores the result, so the result stays in memory, as the libraries' results do."""
         from program_peers import CHAIN
         np = self.np
         x = self.save("x", self.random.standard_normal(1 << 24, "f4"))
@@ -318,7 +318,7 @@ class Bench:
 
     # ---- several tables in one call
     def features(self):
-        """4 rows by key from each of 4 tables, and 4 sums of 20 rows from each of 4 tables. The bytes of the reply cost what they cost a gather."""
+        """4 rows by key from each of 4 tables, and 4 sums of 20 rows from each of 4 tables. The time of the reply's bytes is measured with a gather."""
         np, count, rows = self.np, 100_000, 4
         lookups, bags = [f"keyed_{t}" for t in range(4)], [f"pooled_{t}" for t in range(4)]
         for name in lookups:
@@ -418,8 +418,8 @@ def named(value):
 
 
 def units_of(program, told):
-    """[(values read, {value: bytes} written)] of the steps that run as one. told: the steps of the plan. A result that only reshapes another
-    one is that value. Inputs, tables and outputs are not results, and results that only the unit itself reads have no memory."""
+    """[(values read, {value: bytes} written)] for each unit, a group of steps that run as one. told: the steps of the plan. A reshaped result
+    counts as the value that it was made from. Inputs, tables and outputs are not results. Results that only the unit itself reads have no memory."""
     memory_of, units = {}, []
     for i, (one, plan) in enumerate(zip(program["steps"], told)):
         made = one["as"]

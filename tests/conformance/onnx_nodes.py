@@ -26,7 +26,7 @@ import daemon
 
 DTYPES = {"bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float16", "bfloat16", "float32", "float64",
           "complex64", "complex128", "string"}
-LACKING = "a dtype that tensord lacks, of 8 bits or fewer"
+LACKING = "a dtype of at most 8 bits that tensord lacks"
 
 
 class Left(Exception):
@@ -146,7 +146,7 @@ def mean(node):
 def div(node):
     kind = node.array(0).dtype.kind
     if kind == "i":
-        raise Left("signed integers: ONNX rounds towards 0, floor_divide down")
+        raise Left("signed integers: ONNX rounds towards 0, floor_divide rounds down")
     return binary("floor_divide" if kind == "u" else "divide")(node)
 
 
@@ -161,7 +161,7 @@ def power(node):
 
 def mod(node):
     if node.attr("fmod"):
-        raise Left("fmod = 1: the remainder has the sign of x, in floor_mod of y")
+        raise Left("fmod = 1: the remainder has the sign of x; in floor_mod, it has the sign of y")
     return binary("floor_mod")(node)
 
 
@@ -212,7 +212,7 @@ def position(op):
     def convert(node):
         axis = node.attr("axis", 0)
         if node.attr("select_last_index", 0):
-            raise Left("select_last_index: of equal elements, the op returns the first")
+            raise Left("select_last_index: among equal elements, the op returns the first")
         out = node.step(op, x=node.x(), axis=axis)
         return node.step("expand_dims", x=out, axis=axis) if node.attr("keepdims", 1) else out
     return convert
@@ -294,7 +294,7 @@ def split(node):
 def one_hot(node):
     indices, axis, rank = node.array(0), node.attr("axis", -1), node.array(0).ndim + 1
     if (indices < 0).any():
-        raise Left("negative indices wrap, in one_hot they give zeros")
+        raise Left("negative indices wrap; in one_hot, they give zeros")
     x = node.x() if dtype_of(indices) in ("int16", "int32", "int64") else node.cast(node.x(), "int64")
     off, on = (typed(node.array(2)[i]) for i in (0, 1))
     hot = node.step("where", condition=node.step("one_hot", indices=x, depth=node.numbers(1)[0], dtype="bool"), x=on, y=off)
@@ -349,7 +349,7 @@ def cast_like(node):
 
 def dequantize(node):
     if node.array(1).ndim > 1 or node.array(1).ndim == 1 and node.attr("axis", 1) != 0:
-        raise Left("scales along another dimension than the first, or of blocks")
+        raise Left("scales per block, or along a dimension other than the first")
     if dtype_of(node.array(0)) not in DTYPES:
         raise Left(LACKING)
     if dtype_of(node.array(0)) not in ("int8", "uint8") or dtype_of(node.array(1)) != "float32":

@@ -1391,8 +1391,8 @@ static const struct td_op *const elementwise_ops[] = {
 #undef TD_ELEMENTWISE
 };
 
-/* Floats of which some are special, and integers with random bits. A divisor or exponent that the
- * op checks is small and positive. */
+/* Returns floats, some of them special values, or integers with random bits. Divisors and exponents
+ * that the op checks are small and positive. */
 static struct td_tensor elements_of(struct generator *g, td_dtype dtype,
                                     const struct td_shape *shape, bool is_checked)
 {
@@ -1731,7 +1731,7 @@ static void make_one_hot(struct generator *g, td_dtype dtype, td_dtype index)
     emit(g, "%s %s", name_of(dtype), name_of(index));
 }
 
-/* A list of three tensors, of which one is empty if they may differ. */
+/* Makes a list of three tensors. One of them is empty if the op accepts different sizes. */
 static void make_joining(struct generator *g, const struct td_op *op, td_dtype dtype)
 {
     const bool differ = op == &td_op_concat;

@@ -70,7 +70,7 @@ class Program:
         return random_array(self.numbers, dtype, shape)
 
     def existing(self, accept):
-        """a value that fits, more often a recent one, or None"""
+        """a value that fits, preferably a recent one, or None"""
         names = [name for name, array in self.values.items() if accept(array)]
         if not names:
             return None
@@ -217,7 +217,7 @@ class Program:
         return {"inputs": self.inputs, "steps": self.steps, "outputs": self.outputs, "response": "base64"}
 
     def check(self):
-        """Runs the program, and compares it with the requests of its steps."""
+        """Runs the program, and compares it with the separate requests for its steps."""
         status, reply = self.server.post("/v1/programs/run", self.document())
         if self.problem:
             self.check_problem(status, reply)
@@ -237,7 +237,7 @@ class Program:
             raise Difference(f"bounds are {reply.get('bounds')} instead of {self.bounds}")
 
     def check_problem(self, status, reply):
-        """The error of the last step is the error of a request of its own, with the number and the name of the step."""
+        """Checks that the error of the last step is the error of the separate request, with the number and the name of the step."""
         own = {"instance", "request_id", "pointer", "detail"}
         want = {**{k: v for k, v in self.problem.items() if k not in own}, "step": len(self.steps) - 1}
         got = {k: v for k, v in reply.items() if k not in own | {"as"}} if status != 200 else None

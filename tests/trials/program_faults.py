@@ -261,7 +261,7 @@ def unused_result(broken):
 
 # ---------------------------------------------------------------- tensors
 def bad_input(broken):
-    """an input that is no tensor"""
+    """an input that is not a tensor"""
     if not broken.inputs:
         return None
     name = broken.choice(broken.inputs)
@@ -462,7 +462,7 @@ def other_bytes(broken):
 
 
 def junk(broken):
-    """something else in place of any value"""
+    """any value replaced by something else"""
     for _ in range(broken.random.randint(1, 3)):
         place, key = broken.document, broken.choice(("inputs", "steps", "outputs"))
         while True:

@@ -20,7 +20,7 @@ def exact(function, *arrays, any_zero=False):
 
 
 def rounded(values, dtype):
-    """values of more digits, rounded to float16 or bfloat16 once, ties to even"""
+    """more precise values, rounded to float16 or bfloat16 once, ties to even"""
     eps, least, _ = precision(dtype)
     values = values.astype(np.longdouble)
     _, exponent = np.frexp(values)
@@ -568,7 +568,7 @@ def top_k(program):
     axis, written = program.axis(len(x.shape))
     n = x.shape[axis]
     k, numbers = program.random.randint(0, min(n, 6)), in_float32(x.array)
-    if largest:  # stable, from the greatest
+    if largest:  # stable, from the largest
         order = n - 1 - np.flip(np.argsort(np.flip(numbers, axis), axis, kind="stable"), axis)
     else:
         order = np.argsort(numbers, axis, kind="stable")
@@ -790,7 +790,7 @@ FAMILIES = [elementwise] * 8 + [reductions] * 3 + [normalisation] * 2 + [shapes]
 
 
 def random_program(seed, server):
-    """a program of 1 to 12 steps, and those that make their operands"""
+    """a program of 1 to 12 steps, plus the steps that compute their operands"""
     program = Program(seed, server)
     wanted, last = program.random.randint(1, 12), None
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):

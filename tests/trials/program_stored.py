@@ -24,7 +24,7 @@ def with_letters(program, inputs):
 
 
 def with_arguments(program, steps):
-    """Makes arguments of some attributes. Returns those that a call must give, or gives."""
+    """Turns some attributes into arguments. Returns the arguments that a call sets: all arguments without a default, and some others."""
     given, count = {}, 0
     for step in steps:
         for name in sorted(ATTRIBUTES & set(step)):
@@ -43,8 +43,8 @@ def put(server, inputs, steps, outputs):
 
 
 def check_stored(program, server):
-    """Stores the program, and compares a call of it with the requests of its steps. A step that fails with most sizes can be refused if
-    letters stand for its sizes."""
+    """Stores the program, and compares a call of it with the separate requests for its steps. The server can refuse to store a program if
+    one of its steps fails with most sizes of the letters."""
     steps = copy.deepcopy(program.steps)
     given = with_arguments(program, steps)
     inputs = {name: declared(program.values[name]) for name in program.inputs}

@@ -96,7 +96,7 @@ def precision(dtype):
 
 
 def wide(a):
-    """the numbers in a dtype with more digits"""
+    """the numbers in a more precise dtype"""
     kind = name_of(a)
     if kind == "complex128":
         return a.astype(np.clongdouble)
@@ -125,7 +125,7 @@ def computed(dtype):
 
 
 class Want:
-    """A result that is expected: exact, or `tolerance` away. An infinite tolerance accepts anything. Without an array, only the dtype
+    """An expected result: exact, or within `tolerance`. An infinite tolerance accepts anything. Without an array, only the dtype
     and the shape are known. any_zero: 0 is as good as -0."""
 
     def __init__(self, array=None, tolerance=None, dtype=None, shape=None, any_zero=False):

@@ -50,7 +50,7 @@ class Server:
 
 
 def check(seed, server):
-    """Returns the program, and whether a fault of it was checked."""
+    """Returns the program, and whether the program was also checked with a fault."""
     program = program_ops.random_program(seed, server)
     program.check()
     if program.problem:

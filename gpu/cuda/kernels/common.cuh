@@ -41,7 +41,7 @@ static __device__ __forceinline__ int64_t divide(int64_t a, int64_t b, int64_t *
     return quotient;
 }
 
-/* Returns the position of element i of a shape in a tensor with these strides. */
+/* Returns the position of element i of a tensor with this shape and these strides. */
 static __device__ __forceinline__ int64_t strided_at(const int64_t *extent, const int64_t *stride,
                                                      int rank, int64_t i)
 {

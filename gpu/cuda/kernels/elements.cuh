@@ -1,5 +1,5 @@
-/* elements.cuh - elements as bits: reads them as the type in which they are computed, rounds
- * results to an element type, and converts between element types as kernels/convert/ does.
+/* elements.cuh - handles elements as bits: reads elements as the type in which they are computed,
+ * rounds results to an element type, and converts element types as kernels/convert/ does.
  *
  * float16 and bfloat16 are computed as float, signed integers as int64_t, and unsigned integers and
  * bool as uint64_t. */
@@ -167,7 +167,7 @@ static __device__ __forceinline__ double read_float(uint64_t bits, int element)
 
 #define SIGN_BIT ((uint64_t)1 << 63)
 
-/* Returns an integer with the order of the doubles, in which -0 is below 0. Not for NaN. */
+/* Returns an integer that sorts as the double does, with -0 below 0. The double must not be NaN. */
 static __device__ __forceinline__ uint64_t order_of_double(double value)
 {
     const uint64_t bits = bits_of(value);
@@ -179,8 +179,8 @@ static __device__ __forceinline__ double double_of_order(uint64_t order)
     return of_bits<double>(order & SIGN_BIT ? order ^ SIGN_BIT : ~order);
 }
 
-/* Returns an integer with the order of the elements, in which NaN is the largest. 0 and -0 are
- * equal if zeros_are_equal. */
+/* Returns an integer that sorts as the element does. NaN is the largest. 0 and -0 are equal if
+ * zeros_are_equal. */
 static __device__ __forceinline__ uint64_t order_of_element(uint64_t bits, int element,
                                                             bool zeros_are_equal)
 {
@@ -190,7 +190,7 @@ static __device__ __forceinline__ uint64_t order_of_element(uint64_t bits, int e
     const double value = read_float(bits, element);
     if (value != value)
         return ~(uint64_t)0;
-    return order_of_double(zeros_are_equal ? value + 0.0 : value); /* -0 + 0 is 0 */
+    return order_of_double(zeros_are_equal ? value + 0.0 : value); /* because -0 + 0 is 0 */
 }
 
 /* ---- Conversion ------------------------------------------------------------------------------ */
@@ -255,8 +255,9 @@ static __device__ __forceinline__ uint64_t convert_float(double value, int eleme
     return element == TD_CUDA_ELEMENT_BOOL ? value != 0 : saturate(value, element);
 }
 
-/* A double cannot hold all integers of 2^53 or more. Such a magnitude is rounded to odd, so that
- * rounding it again gives the same result as a single rounding (kernels/convert/round_to_odd.h). */
+/* Returns an integer as a double. A double cannot represent every integer of 2^53 or more. Rounds
+ * such integers to odd, so that a second rounding gives the same result as a single rounding
+ * (kernels/convert/round_to_odd.h). */
 static __device__ __forceinline__ double odd_of_magnitude(uint64_t value)
 {
     const uint64_t lost = value & 0x7ff;

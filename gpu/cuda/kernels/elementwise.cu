@@ -1,9 +1,9 @@
 /* elementwise.cu - elementwise ops: one kernel that interprets a chain of steps, so that a chain
  * reads and writes memory once. A single op is a chain of one step.
  *
- * A thread computes several elements at a time, because each step costs a few branches, which all
- * threads take alike. The results of steps are kept as bits, rounded to their element type, so a
- * chain has the bits of single ops. */
+ * Each step costs a few branches, which all threads take alike. A thread computes several elements
+ * at a time to spread this cost. The results of steps are kept as bits, rounded to their element
+ * type, so a chain returns the same bits as single ops. */
 #include "gpu/cuda/kernels/common.cuh"
 #include "gpu/cuda/kernels/elements.cuh"
 
@@ -344,8 +344,8 @@ static __device__ __forceinline__ int64_t repeated_at(const struct td_cuda_eleme
     return strided_at(args.extent, args.stride[input], args.rank, i);
 }
 
-/* Computes N elements of a thread: begin, begin + THREADS, ... Elements past the end are computed
- * from zeros and not stored. */
+/* Computes the N elements begin, begin + THREADS, ... of a thread. Elements past the end are
+ * computed from zeros and not stored. */
 template <int SLOTS, int N>
 static __device__ __forceinline__ void run_chain(const struct td_cuda_elementwise_args &args,
                                                  int64_t begin)
@@ -390,8 +390,8 @@ static __global__ void __launch_bounds__(THREADS)
         run_chain<SLOTS, N>(args, i);
 }
 
-/* Slots are in local memory, of which a device reserves as much as all its threads need. Nearly all
- * chains need few slots. */
+/* Slots are in local memory, which a device reserves for all of its threads. Nearly all chains need
+ * few slots, so a kernel with few slots reserves less. */
 #define FEW_SLOTS 8
 #define FEW_N     4
 

@@ -1,17 +1,18 @@
-/* groups.cuh - threads of a block that compute one result together. */
+/* groups.cuh - divides the threads of a block into groups that each compute one result. */
 #ifndef TD_GPU_CUDA_KERNELS_GROUPS_CUH
 #define TD_GPU_CUDA_KERNELS_GROUPS_CUH
 
 #include "gpu/cuda/kernels/common.cuh"
 
-/* The place of a thread in its block: `group` of `groups`, and `lane` of `threads`. */
+/* The place of a thread in its block: `lane` of `threads` in its group, which is `group` of
+ * `groups`. */
 struct group_place {
     int threads, groups, group, lane;
-    int distance; /* between the threads of a group */
+    int distance; /* between the numbers of consecutive threads of a group */
 };
 
-/* If lanes_together, the threads of a group are neighbours. Otherwise, neighbouring threads belong
- * to neighbouring groups. `threads` divides THREADS. */
+/* Returns the place of this thread. If lanes_together, the threads of a group are neighbours.
+ * Otherwise, neighbouring threads belong to neighbouring groups. `threads` divides THREADS. */
 static __device__ __forceinline__ struct group_place group_place_of(int threads,
                                                                     bool lanes_together)
 {
@@ -25,9 +26,9 @@ static __device__ __forceinline__ struct group_place group_place_of(int threads,
     return place;
 }
 
-/* Joins the values of the threads of each group by tree reduction in shared memory, which holds
- * THREADS values. All threads of the block call it, and all threads of a group get the result. The
- * order depends only on the number of threads. */
+/* Joins the values of the threads of each group by tree reduction. `shared` is shared memory for
+ * THREADS values. All threads of the block must call this function, and all threads of a group get
+ * the result. The order of the joins depends only on the number of threads. */
 template <typename J, typename W>
 static __device__ W join_group(W value, W *shared, const struct group_place &place)
 {

@@ -388,8 +388,8 @@ enum td_cuda_repeat {
     TD_CUDA_REPEAT_STRIDED
 };
 
-/* Arguments of elementwise, which computes steps one after another for each element. The results of
- * a step are in a slot, from which later steps read them, and in memory if `to` is not NULL. */
+/* Arguments of elementwise, which computes steps one after another for each element. The result of
+ * a step is kept in a slot for later steps, and also stored in memory if `to` is not NULL. */
 struct td_cuda_elementwise_args {
     struct {
         const void *data;
@@ -399,11 +399,12 @@ struct td_cuda_elementwise_args {
     struct {
         void *to;
         unsigned char name;   /* td_cuda_elementwise_name */
-        unsigned char from;   /* element type of the operands, of `where` after the first */
+        unsigned char from;   /* element type of the operands; for `where`, of x and y */
         unsigned char result; /* element type */
         unsigned char bytes;  /* of a result */
         unsigned char slot;   /* of the result */
-        /* Inputs, or TD_CUDA_ELEMENTWISE_INPUTS + slot. A missing operand is the first one. */
+        /* Each is an input, or TD_CUDA_ELEMENTWISE_INPUTS + slot. A missing operand repeats the
+         * first operand. */
         unsigned char operands[3];
     } steps[TD_CUDA_ELEMENTWISE_STEPS];
     int n_steps, n_slots;
@@ -515,20 +516,20 @@ enum td_cuda_reduction {
     TD_CUDA_REDUCE_ARGMIN
 };
 
-/* What is reduced, and to what. */
+/* The elements to reduce, and the result. */
 struct td_cuda_reduced {
     enum td_cuda_reduction reduction;
     int element, element_bytes; /* td_cuda_element of the input */
     int result, result_bytes;   /* td_cuda_element of the output */
 };
 
-/* Bytes of a partial result, of the largest type. */
+/* Size in bytes of the largest type of partial results. */
 #define TD_CUDA_PARTIAL_BYTES 16
 
 /* Arguments of reduce. The outputs are numbered through the first n_out_loops loops, and the n
- * elements of each output through the loops after them. Only strides in A are used. `threads` of a
- * block share an output. If splits > 1, the elements of each output are split into parts, whose
- * results a second kernel joins. */
+ * elements of each output through the remaining loops. Only strides in A are used. Each output is
+ * computed by `threads` threads of a block. If splits > 1, the elements of each output are split
+ * into parts, and a second kernel joins the results of the parts. */
 struct td_cuda_reduce_args {
     const void *from;
     void *to;
@@ -545,8 +546,8 @@ struct td_cuda_reduce_args {
 };
 cudaError_t td_cuda_reduce(const struct td_cuda_reduce_args *args, cudaStream_t stream);
 
-/* Arguments of segments, which reduces the rows of each segment. Segment s has the rows whose
- * sorted id is s. `threads` of a block compute an output. */
+/* Arguments of segments, which reduces the rows of each segment. Ids are sorted, and segment s has
+ * the rows with id s. Each output is computed by `threads` threads of a block. */
 struct td_cuda_segments_args {
     const void *data; /* [n, columns] */
     void *out;        /* [n_segments, columns] */
@@ -587,8 +588,8 @@ cudaError_t td_cuda_one_hot(const struct td_cuda_one_hot_args *args, cudaStream_
 /* ---- top_k ----------------------------------------------------------------------------------- */
 
 /* Arguments of top_k. x is [n_rows / inner, n, inner], and a row consists of the n elements along
- * the middle dimension. Rows are split into strips, and the best k elements of each strip are
- * joined by a second launch. */
+ * the middle dimension. Rows are split into strips, and a second launch joins the best k elements
+ * of each strip. */
 struct td_cuda_top_k_args {
     const void *x;
     void *values;
@@ -612,7 +613,7 @@ enum td_cuda_normalisation {
 };
 
 /* Arguments of normalise. x is [n_groups / inner, n, inner], and a group consists of the n elements
- * along the middle dimension. `threads` of a block compute a group. */
+ * along the middle dimension. Each group is computed by `threads` threads of a block. */
 struct td_cuda_normalise_args {
     const void *x;
     void *out;
@@ -621,7 +622,7 @@ struct td_cuda_normalise_args {
     double epsilon;
     int64_t n_groups, n, inner;
     int threads; /* a power of two */
-    /* Of layer_norm, repeated to the n elements of a group: scale and bias, which can be NULL. */
+    /* Scale and bias of layer_norm, repeated to the n elements of a group. Either can be NULL. */
     const void *factors[2];
     int rank; /* of the shape to which they are repeated */
     int64_t extent[TD_CUDA_ELEMENTWISE_RANK];

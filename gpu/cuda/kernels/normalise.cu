@@ -1,7 +1,7 @@
 /* normalise.cu - softmax, log_softmax, l2_normalize and layer_norm.
  *
- * The threads of a group reduce its elements once or twice, and then compute its outputs. Elements
- * are read again in each pass, from a cache if the group fits. Sums are double. */
+ * The threads of a group reduce its elements once or twice, and then compute its outputs. Each pass
+ * reads the elements again, from a cache if the group fits. Sums are double. */
 #include "gpu/cuda/kernels/elements.cuh"
 #include "gpu/cuda/kernels/groups.cuh"
 
@@ -49,7 +49,7 @@ static __device__ __forceinline__ double exp_of(double x)
     return exp(x);
 }
 
-/* Joins term(i) over the elements of the group. A thread without a group has begin = args.n. */
+/* Joins term(i) over the elements of the group. For a thread without a group, begin is args.n. */
 template <typename J, typename F>
 static __device__ __forceinline__ double
 join_terms(const struct td_cuda_normalise_args &args, int64_t begin, int64_t step, double none,

@@ -1,6 +1,8 @@
-/* pool.cuh - selects the best of many entries with a pool in shared memory: entries that are better
- * than the k-th best are added to the pool, unsorted, and if more than half of the pool is used, it
- * is sorted and the best k remain. k is at most TD_CUDA_SEARCH_SHARED_K. */
+/* pool.cuh - selects the best k of many entries with a pool in shared memory.
+ *
+ * An entry that is better than the k-th best so far is added to the pool, unsorted. When more than
+ * half of the pool is used, the pool is sorted and the best k entries remain. k is at most
+ * TD_CUDA_SEARCH_SHARED_K. */
 #ifndef TD_GPU_CUDA_KERNELS_POOL_CUH
 #define TD_GPU_CUDA_KERNELS_POOL_CUH
 
@@ -35,10 +37,10 @@ static __device__ __forceinline__ int64_t first_of_pair(int64_t i, int64_t strid
     return 2 * i - (i & (stride - 1));
 }
 
-/* Sorts n entries in shared memory, a power of two, as part of a bitonic sort in which the entries
- * have the numbers begin, begin + 1, ...: runs of the sizes `from` to `to`, powers of two, are
- * sorted, the best entry first or last by turns. Runs of half the size `from` are sorted already.
- * All threads of the block call this function. */
+/* Sorts n entries in shared memory as part of a bitonic sort, in which the entries have the numbers
+ * begin, begin + 1, ... Sorts runs of the sizes `from` to `to`, alternately with the best entry
+ * first and last. Runs of half the size `from` must be sorted already. n, `from` and `to` are
+ * powers of two. All threads of the block must call this function. */
 static __device__ void sort_entries(struct td_cuda_scored *entries, int n, int64_t begin,
                                     int64_t from, int64_t to)
 {
@@ -55,11 +57,11 @@ static __device__ void sort_entries(struct td_cuda_scored *entries, int n, int64
 
 /* ---- Selection in shared memory ---------------------------------------------------------- */
 
-/* All in shared memory. */
+/* The pool of a block, in shared memory. */
 struct pool {
     struct td_cuda_scored entries[POOL];
-    /* Entries that are not better are not added. An entry without a row is never better than
-     * another one. */
+    /* Only entries that are better than this one are added. An entry without a row is never better
+     * than another entry. */
     struct td_cuda_scored least;
     unsigned int count;
 };
@@ -94,7 +96,7 @@ static __device__ void keep_best(struct pool *pool, int64_t k)
     __syncthreads();
 }
 
-/* Adds entries, EACH of every thread. All threads of the block call this function. */
+/* Adds EACH entries per thread. All threads of the block must call this function. */
 static __device__ __forceinline__ void
 add_entries(struct pool *pool, const struct td_cuda_scored (&entries)[EACH], int64_t k)
 {

@@ -1,8 +1,7 @@
 /* reductions.cuh - sums, means, products, maxima and minima and their positions.
  *
  * Floats are added and multiplied as double, and rounded once. Maxima and minima compare integers
- * in the order of the elements, so NaNs, zeros and the order of the elements need no care: NaN has
- * the largest one. */
+ * that sort as the elements do (order_of_element), so NaN and -0 need no special cases. */
 #ifndef TD_GPU_CUDA_KERNELS_REDUCTIONS_CUH
 #define TD_GPU_CUDA_KERNELS_REDUCTIONS_CUH
 
@@ -12,8 +11,9 @@
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-/* A reduction has the type W of partial results, the result of one element, the join of two
- * results, and the bits of the output. The result of no elements is `none`. */
+/* A reduction is a type with these members: the type W of partial results; `none`, the result of no
+ * elements; `one`, the result of one element; `join`, which joins two results; and a function that
+ * returns the bits of the output. */
 struct float_sum {
     typedef double W;
     static __device__ __forceinline__ W none()
@@ -48,7 +48,7 @@ struct float_product : float_sum {
     }
 };
 
-/* Modulo 2^64, of which the low bits are the result modulo the width of the integer. */
+/* Adds modulo 2^64. The low bits of the sum are the sum modulo the width of the integer. */
 struct integer_sum {
     typedef uint64_t W;
     static __device__ __forceinline__ W none()
@@ -81,7 +81,7 @@ struct integer_product : integer_sum {
     }
 };
 
-/* The best element has the largest order and, of equal ones, the lowest position. */
+/* Finds the element with the largest order. Among equal elements, the lowest position wins. */
 struct best_element {
     struct W {
         uint64_t order;

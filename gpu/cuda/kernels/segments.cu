@@ -1,5 +1,5 @@
 /* segments.cu - reduces the rows of each segment. Ids are sorted, so the rows of a segment are
- * found by binary search. Ids that are not sorted give other results, but no access out of
+ * found by binary search. If the ids are not sorted, the results are wrong, but no access is out of
  * bounds. */
 #include "gpu/cuda/kernels/groups.cuh"
 #include "gpu/cuda/kernels/reductions.cuh"

@@ -12,8 +12,8 @@ static __device__ __forceinline__ int64_t place_of(const struct td_cuda_top_k_ar
     return (outer * length + i) * args.inner + column;
 }
 
-/* Selects the best k of the entries begin to end, which entry(i) returns. All threads of the block
- * call this function, which leaves the entries in the pool. */
+/* Selects the best k of the entries begin to end, which entry(i) returns, and leaves them in the
+ * pool. All threads of the block must call this function. */
 template <typename F>
 static __device__ __forceinline__ void select_best(struct pool *pool, int64_t begin, int64_t end,
                                                    int64_t k, F entry)

@@ -64,7 +64,7 @@ static bool is_same(const struct td_tensor *a, const struct td_tensor *b)
     return a->data == b->data && a->dtype == b->dtype && td_shape_equal(&a->shape, &b->shape);
 }
 
-/* Returns the number of an input, which is added if it is new. */
+/* Returns the number of an input. Adds the input if it is new. */
 static int add_input(struct inputs *inputs, const struct td_tensor *tensor)
 {
     int i = 0;

@@ -52,8 +52,8 @@ static void set_factors(const struct td_op_args *args, int axis,
     }
 }
 
-/* Returns the number of threads of a group. Groups of neighbouring columns are read together, so a
- * few threads suffice unless there are few groups. */
+/* Returns the number of threads per group. Groups of neighbouring columns are read together, so a
+ * few threads are enough unless there are few groups. */
 static int choose_threads(const struct td_cuda_normalise_args *args)
 {
     int threads = 1;

@@ -72,7 +72,7 @@ static struct td_cuda_reduced numbers_of(const struct td_op_args *args)
 
 /* ---- Loops ----------------------------------------------------------------------------------- */
 
-/* Appends a loop, or joins it with the one before if both are contiguous. `n` is the number of
+/* Appends a loop, or joins it with the previous loop if they are contiguous. `n` is the number of
  * loops of the same kind. */
 static void append(struct td_cuda_loop *loops, int *n, int64_t extent, int64_t stride)
 {
@@ -87,8 +87,8 @@ static void append(struct td_cuda_loop *loops, int *n, int64_t extent, int64_t s
     loops[(*n)++] = (struct td_cuda_loop){ .extent = extent, .stride = { stride } };
 }
 
-/* Adds the dimensions of x that are reduced, or those that are kept. Returns the product of their
- * sizes. */
+/* Adds a loop for each dimension of x that is in `axes`. Returns the product of the sizes of these
+ * dimensions. */
 static int64_t add_loops(const struct td_shape *x, uint32_t axes, struct td_cuda_loop *loops,
                          int *n_loops)
 {
@@ -224,8 +224,8 @@ const struct td_cuda_op td_cuda_segments_op = { reduce_supports, no_workspace, s
 
 /* ---- cumsum ---------------------------------------------------------------------------------- */
 
-/* Rows of at least this length are computed by a block, unless neighbouring rows can be read
- * together and there are enough of them. */
+/* Minimum length of a row that a whole block computes. A thread computes a shorter row, and also a
+ * longer row if neighbouring rows can be read together and are numerous enough. */
 #define LONG_ROW  64
 #define MANY_ROWS 16384
 

@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-/* Sizes of strips are divided by this number. Tests set it, so that a small row has several. */
+/* Divides the sizes of strips. Tests set it, so that a small row has several strips. */
 #ifndef TD_CUDA_SEARCH_DIVISOR
 #define TD_CUDA_SEARCH_DIVISOR 1
 #endif
 
-/* Minimum number of elements in a strip, and minimum number for each of its k results. */
+/* Minimum number of elements in a strip, and minimum number of elements per result of a strip. */
 #define STRIP         ((int64_t)4096 / TD_CUDA_SEARCH_DIVISOR)
 #define STRIP_PER_K   16
 /* Target number of blocks, which occupies every multiprocessor of any device. */

@@ -60,8 +60,8 @@ static bool is_contiguous(const struct td_gemm_dimension *dimension, int operand
     return dimension->rank == 0 || dimension->stride[operand][dimension->rank - 1] == 1;
 }
 
-/* True if the columns n of the operand are transposed, which takes as long as the product, because
- * the operand is large and only a few rows use it. */
+/* True if the columns n of the operand are transposed at a cost that matters: the operand is large
+ * and only a few rows use it, so transposing takes as long as the product. */
 static bool transposes(const struct td_gemm_dimension *n, const struct td_gemm_dimension *m,
                        int64_t k, td_dtype dtype, int operand)
 {

@@ -48,7 +48,7 @@ function passagesOf(boxes, arrows, layers) {
 
 const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
 
-// Sorts each layer by the mean position of its neighbours in the layer before, down and up again, which removes most crossings.
+// Sorts each layer by the mean position of its neighbours in the previous layer, first downwards and then upwards, which removes most crossings.
 function order(places) {
   const rows = Array.from({length: Math.max(...places.map(({layer}) => layer)) + 1}, () => []);
   places.forEach((place, at) => rows[place.layer].push(at));

@@ -66,7 +66,7 @@ export class ProgramDetail {
     await this.planQuietly();
   }
 
-  // The text on the page is now that of a stored program. The values stay.
+  // Makes the text on the page the text of a stored program. The values stay.
   async becomes(stored) {
     this.stored = stored;
     this.program = null;
@@ -78,7 +78,7 @@ export class ProgramDetail {
     clearTimeout(this.timer);
   }
 
-  // True if the text is that of the stored program.
+  // True if the text is the text of the stored program.
   isUnchanged() {
     return this.stored !== null && this.stored.text === this.editor.text;
   }
@@ -132,7 +132,7 @@ export class ProgramDetail {
     this.drawSteps();
   }
 
-  // Draws the steps as a list, which says the same as the graph.
+  // Draws the steps as a list, with the same facts as the graph.
   drawSteps() {
     const {steps} = this.program;
     const lines = steps.map(({op, results, sources}, at) => {
@@ -208,7 +208,7 @@ export class ProgramDetail {
     replace(this.message, el("p", {class: plan.admitted ? "help" : "problem-text"}, planText(plan, sizes)));
   }
 
-  // Plans a program that the user did not ask to check. Its sizes might not suit it, so an error is no alert.
+  // Plans a program that the user did not ask to check. The assumed sizes might not suit the program, so an error is not shown as an alert.
   async planQuietly() {
     if ((this.isUnchanged() && !this.stored.described.ready) || this.inputs.missingArguments().length) return;
     const {signal} = this.stop = new AbortController();
@@ -254,7 +254,7 @@ export class ProgramDetail {
     throw new Error(`${[first, ...more].join(", ")}: no value yet, so nothing was sent`);
   }
 
-  // Returns the path and body of a call: of the stored program while its text is unchanged, or else of the text.
+  // Returns the path and body of a call. It runs the stored program if its text is unchanged, and otherwise the text on the page.
   runRequest() {
     const values = this.inputs.values(), given = this.inputs.givenTexts();
     if (!this.isUnchanged()) return ["/v1/programs/run?timing=1", json.joined(withValues(this.editor.text, this.program, values, given, {}))];

@@ -3,9 +3,9 @@
 import {bytes, count, seconds} from "./numbers.js";
 import {describe, listOps} from "./ops.js";
 
-const unknown = {dtype: "set by data", shape: null}; // the result of a step in a plan, if data decide its shape
+const unknown = {dtype: "set by data", shape: null}; // the result of a step in a plan, if its shape depends on data
 
-// Returns "float32 [n,64]". A size that only data decide is "?".
+// Returns a text such as "float32 [n,64]". A size that depends on data is "?".
 export function typeOf(type) {
   if (!type?.dtype || type === unknown) return type?.dtype ?? "";
   return `${type.dtype} [${type.shape?.map((size) => size ?? "?").join(",") ?? "?"}]`;
@@ -28,7 +28,7 @@ export class ProgramFacts {
     if (described) this.addTypes(described.steps);
   }
 
-  // Takes the types of the results of all steps. A shape with letters stays, because it says more.
+  // Takes the types of the results of all steps. Keeps shapes with letters, because they say more than numbers.
   addTypes(steps) {
     this.program.steps.forEach(({op, results}, at) => {
       const outputs = this.ops.get(op)?.outputs ?? [];
@@ -62,7 +62,7 @@ export class ProgramFacts {
 
 const numberOf = (value) => (value === undefined ? undefined : Number(value));
 
-// Returns the bytes of the results of a step, or undefined if only data decide them.
+// Returns the bytes of the results of a step, or undefined if they depend on data.
 const sizeOf = (results) => (results.includes(null) ? undefined : results.reduce((sum, result) => sum + Number(result.bytes), 0));
 
 const runsOf = ({runs, from, to}) => (runs === "fused" ? `in one pass, ${from} to ${to}` : runs === "shared" ? "copies nothing" : "");

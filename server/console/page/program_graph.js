@@ -12,7 +12,7 @@ const shortened = (text, width) => {
   return text.length > most ? `${text.slice(0, half)}…${text.slice(-half)}` : text;
 };
 
-// Returns the number of a step as people see it. The server counts from 0.
+// Returns the number of a step as the page shows it, counted from 1. The server counts from 0.
 const stepTitle = (step, at) => `${at} ${step.op || "no op"}`;
 
 function boxOf(kind, id, title, columns, facts, label) {

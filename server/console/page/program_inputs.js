@@ -8,7 +8,7 @@ import {argumentsOf, lettersOf, sizesOf} from "./program_text.js";
 import {residentTables} from "./resident.js";
 import {TensorInput} from "./tensor_input.js";
 
-const usualSize = 100; // of a letter that no value decides; large enough for most values of k
+const usualSize = 100; // the size of a letter that no value decides; large enough for most values of k
 
 // Returns an argument in the form of an attribute of an op.
 function argumentSpec({name, default: own, places: [{op, member}]}, ops) {
@@ -36,7 +36,7 @@ export class ProgramInputs {
     replace(this.node, ...[...this.tensors.values()].map(({node}) => node), fieldset("arguments", this.given), fieldset("sizes", this.sizes));
   }
 
-  // Returns fields by name: those of the same name and specification, or new ones.
+  // Returns fields by name. Keeps fields whose name and specification are unchanged, and makes new fields for the others.
   kept(fields, specs, make) {
     return new Map(specs.map((spec) => {
       const key = json.stringify(spec), old = fields.get(spec.name);

@@ -1,4 +1,5 @@
-// Reads the text of a program, finds places in it, and makes requests of it. Edits ranges of the text, because 1.0 and 1 are different.
+// Reads the text of a program, finds places in it, and turns it into requests. Edits ranges of the text instead of parsed values, because
+// 1.0 and 1 are different.
 
 import {stepsOf} from "./error_view.js";
 import * as json from "./json.js";
@@ -40,7 +41,7 @@ function readStep(step, isKnown) {
 }
 
 // Returns {inputs: [{name, declared}], steps: [{op, results, sources}], outputs: [name]}. `declared`: {dtype, shape}, or null if the text
-// has the input's data. Parts that are not as they should be are left out; the server reports them. Throws SyntaxError.
+// has the input's data. Malformed parts are left out; the server reports them. Throws SyntaxError.
 export function readProgram(text) {
   const document = objectOf(json.parse(text)), known = new Set();
   const inputs = Object.entries(objectOf(document.inputs)).map(([name, value]) => ({name, declared: isDeclared(value) ? value : null}));
@@ -53,7 +54,7 @@ export function readProgram(text) {
   return {inputs, steps, outputs: listOf(document.outputs).filter((name) => known.has(name))};
 }
 
-// Returns the arguments: {name, default, places: [{op, member, step}]}, of which the first place says what the argument means.
+// Returns the arguments: {name, default, places: [{op, member, step}]}. The first place determines what the argument means.
 export function argumentsOf({steps}) {
   const found = new Map();
   steps.forEach(({op, sources}, step) => {
@@ -135,8 +136,8 @@ function stepsTo({pointer, step, input, attribute}) {
   return ["steps", String(step), ...(member ? /^[^.[]*/.exec(member) : [])];
 }
 
-// Returns the range of the character at which the browser stopped to read the text as JSON, or null. Browsers tell the place only in
-// words: as a position, as a line and a column, or as the end of the text.
+// Returns the range of the character at which the browser stopped reading the text as JSON, or null. Browsers give the place only in words:
+// as a position, as a line and a column, or as the end of the text.
 export function placeOfSyntax({message}, text) {
   const [, position] = /at position (\d+)/.exec(message) ?? [], [, line, column] = /line (\d+) column (\d+)/.exec(message) ?? [];
   const ends = /\bend\b/.test(message) ? text.length : null;
@@ -146,7 +147,7 @@ export function placeOfSyntax({message}, text) {
 }
 
 // Returns the range {from, to} of a problem in the text: the place that the problem names, or else the nearest part around it. Returns
-// null if the problem names no place. Data that replaced a part of the text have no place of their own in it.
+// null if the problem names no place. Data that replaced a part of the text has no place of its own in the text.
 export function placeOf(document, text) {
   for (let steps = stepsTo(document); steps?.length; steps = steps.slice(0, -1)) {
     const found = rangeOf(text, steps);

@@ -12,7 +12,7 @@ import {noteRequest, requestIn} from "./request_address.js";
 import {push} from "./state.js";
 import {deleteButton, putUnlessChanged} from "./stored.js";
 
-const mostListed = 50; // programs; a description of each is requested
+const mostListed = 50; // maximum number of listed programs, because each needs a request for its description
 
 // Returns the description of a stored program, with its text. A text on one line gets a line for each step.
 async function readStored(name) {
@@ -74,7 +74,7 @@ class ProgramsView {
     this.drawList();
   }
 
-  // Lists the programs, and then adds what only their descriptions say.
+  // Lists the programs, and then adds the facts that only their descriptions have.
   async drawList() {
     const wanted = this.filter.value.trim().toLowerCase(), {described} = this;
     const found = this.programs.filter(({name}) => name.toLowerCase().includes(wanted)), shown = found.slice(0, mostListed);

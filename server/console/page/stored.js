@@ -4,9 +4,9 @@ import * as api from "./api.js";
 import {confirmByName} from "./confirm.js";
 import {el, notify} from "./dom.js";
 
-// Replaces something only if the user agrees, and only the version that the user knows. put(headers): sends the request; `etag`: of the
-// version that the user changed, or nothing if it is new; `exists`, `changed`, `gone`: sentences for the dialog. Returns null if the user
-// does not agree.
+// Replaces a tensor or program only if the user agrees, and only the version that the user knows. put(headers): sends the request; `etag`: the
+// ETag of the version that the user changed, or nothing if it is new; `exists`, `changed`, `gone`: sentences for the dialog. Returns null if
+// the user does not agree.
 export async function putUnlessChanged(put, {name, etag, exists, changed, gone}) {
   let condition = etag ? {"If-Match": etag} : {"If-None-Match": "*"};
   for (;;) {

@@ -464,8 +464,8 @@ static td_status check_program(const char *text, size_t bytes, struct td_error *
                         why.pointer_length > 0 ? ": " : "", why.message);
 }
 
-/* Reads the text of a program. The text is copied into the arena, because a file of text is likely
- * to be edited in place, and is checked after it was copied. */
+/* Reads the text of a program. Copies the text into the arena before checking it, because text
+ * files are often edited in place. */
 static td_status read_program(const struct td_mapping *mapping, const char *program,
                               struct td_arena *arena, struct td_data_content *out,
                               struct td_error *err)

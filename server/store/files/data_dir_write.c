@@ -98,7 +98,7 @@ int td_data_write_parts(struct td_data_dir *dir, const char *file, const struct 
 }
 
 /* Removes NAME.npy and the file of its keys, because the new file replaces them. Otherwise they
- * would be served again if the new file were removed. A program replaces no such file. */
+ * would be served again if the new file were removed. Programs have no such file. */
 static void remove_plain(struct td_data_dir *dir, const char *name)
 {
     char file[TD_FILE_NAME];

@@ -156,7 +156,7 @@ TD_TEST(other_files_hold_no_programs)
     ck_assert_ptr_nonnull(strstr(problems_of(store), "a.program.npy: a.program: 'a.program' is the "
                                                      "name of the program 'a', not of a tensor"));
     ck_assert_ptr_nonnull(strstr(problems_of(store), "m.safetensors: m:w.program: "));
-    /* They are no obstacle to a program of the name, and deleting it does not touch them. */
+    /* Such files do not prevent storing a program of the same name, and deleting it keeps them. */
     EXPECT_OK(put("a.program", ONE, true), &err);
     EXPECT_OK(put("m:w.program", ONE, true), &err);
     EXPECT_OK(drop("a.program"), &err);

@@ -1,8 +1,8 @@
 """Arguments of stored programs: parameters of a function that each call can set.
 
-A stored program is traced with an Argument in place of each parameter with a default. An argument can only be an attribute of an op. If
-the function computes with it in Python, for example in range(layers), the steps depend on its value: it raises Fixed, and the function
-is traced again with the default in place of the argument.
+A stored program is traced with an Argument for each parameter that has a default. An argument can only be an attribute of an op. If the
+function computes with an argument in Python, for example in range(layers), the steps depend on its value. The argument then raises Fixed,
+and the function is traced again with the default instead of the argument.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 
 class Fixed(BaseException):
-    """The function depends on the value of a parameter. Not an Exception, so that no function handles it."""
+    """The steps depend on the value of a parameter. This is not an Exception, so that no `except` in the function catches it."""
 
     def __init__(self, name: str):
         super().__init__(name)
@@ -18,7 +18,7 @@ class Fixed(BaseException):
 
 
 class Argument:
-    """An attribute whose value each call can set. Compare its type with `is`: isinstance asks for its class, which raises Fixed."""
+    """An attribute whose value each call can set. Check for it with type(x) is Argument: isinstance reads __class__, which raises Fixed."""
 
     def __init__(self, name: str, default: Any):
         object.__setattr__(self, "_name", name)

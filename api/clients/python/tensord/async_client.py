@@ -60,9 +60,9 @@ class AsyncClient(AsyncOps[Array, list[Array], Found, Selected, Matches]):
                   **inputs: Any) -> Any:
         """Runs a function with the decorator @tensord.program in the daemon, in one request.
 
-        Example: client.run(best, query, ids, k=5). The arrays in the result have the places that they have in the result of the
-        function. A program can also be the name of a stored one, or its JSON as a dict, with the inputs by name; its result is a dict.
-        To a stored program, Python numbers and str are arguments, and other values are inputs."""
+        Example: client.run(best, query, ids, k=5). The result has the structure that the function returns, with arrays instead of
+        tensors. The program can also be the name of a stored program, or a program in JSON as a dict. It then takes its inputs by
+        name, and the result is a dict. For a stored program, Python numbers and str are arguments, and other values are inputs."""
         call, places = programs.call_of(program, args, inputs, output_dtype)
         with about_steps(places):
             return await self.send(call, timeout=timeout)
@@ -127,7 +127,7 @@ class AsyncStore(AsyncOps[Description, list[Description], dict[str, Description]
 
     async def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
                   **inputs: Any) -> dict[str, Description]:
-        """Runs a program as Client.run does, and stores its results, by the names of the steps that compute them."""
+        """Runs a program as Client.run does, and stores its results. Returns their descriptions by the names of the program's outputs."""
         call, places = programs.call_of(program, args, inputs, output_dtype)
         with about_steps(places):
             return cast("dict[str, Description]", await self._send(call, timeout))
@@ -164,10 +164,10 @@ class AsyncPrograms:
 
     async def put(self, name: str, program: Union[Program, Mapping[str, Any]], *, persist: bool = False, if_match: Optional[str] = None,
                   if_none_match: Optional[str] = None, **fixed: Any) -> Description:
-        """Stores a program, which client.run(name, ...) runs. Inputs of a function need tensord.spec.
+        """Stores a program; client.run(name, ...) runs it. All inputs of a function must be declared with tensord.spec.
 
-        The parameters of a function that have a default become arguments of the program, unless `fixed` has their values, or the
-        function computes with them in Python, as in range(layers). The description says what became an argument."""
+        Parameters of a function that have a default become arguments of the program, unless `fixed` has their values, or the function
+        computes with them in Python, as in range(layers). The returned description lists the arguments."""
         request, path = programs.stored_request(program, fixed), calls.program_path(name, persist=persist)
         with about_steps(request.places):
             return await self.client.send(calls.json_call("PUT", path, request.program, Conditions(if_match, if_none_match)))

@@ -47,7 +47,7 @@ class Call(Generic[T]):
 
 
 class OpCall(NamedTuple):
-    """A call of an op: its name, what converts its reply, its inputs by their names in a safetensors file, and its attributes.
+    """A call of an op: its name, the function that converts its reply, its inputs by their names in a safetensors file, and its attributes.
     `indices` names the inputs that are row numbers."""
     op: str
     decode: Callable[[Reply], Any]
@@ -311,7 +311,7 @@ def program_path(name: str, **query: Any) -> str:
 
 
 def stored_program_call(name: str, given: dict[str, Any], output_dtype: Any) -> Call[dict[str, Array]]:
-    """Runs a stored program. Python numbers, bools and str are its arguments, and other values its inputs."""
+    """Runs a stored program. Python numbers, bools and str are arguments of the program, and other values are inputs."""
     attributes = present({**{key: value for key, value in given.items() if isinstance(value, (bool, int, float, str))}, "output_dtype": output_dtype})
     inputs = {key: as_input(value, key) for key, value in given.items() if key not in attributes}
     body, kind = encode(inputs, {**attributes, "response": "base64"})

@@ -152,7 +152,7 @@ def about_keys() -> Iterator[None]:
 
 @contextmanager
 def about_steps(places: Sequence[object]) -> Iterator[None]:
-    """Adds to errors of a step its place in the program. str() of the elements of `places` describes the places of the steps."""
+    """Adds the place of the failed step to errors. str() of an element of `places` describes the place of that step."""
     try:
         yield
     except ProblemError as error:

@@ -51,7 +51,7 @@ def assignment_at(place: Place) -> Optional[Assignment]:
 
 
 def variables_of(steps: Iterable[Step]) -> dict[int, tuple[str, ...]]:
-    """Returns the variables that get the results of steps, by id(step). In an assignment, the last instruction computes what is assigned."""
+    """Returns the variables that get the results of steps, by id(step). The last instruction of an assignment computes the assigned value."""
     last: dict[tuple[str, Assignment], int] = {}
     found = [(step, assignment) for step in steps if (assignment := assignment_at(step.place)) is not None]
     for step, assignment in found:
@@ -73,7 +73,7 @@ def suggestions(step: Step, variables: tuple[str, ...]) -> list[str]:
 
 
 def set_names(parameters: Iterable[str], keys: Iterable[tuple[str, Traced]], steps: Iterable[Step]) -> None:
-    """Names the results of the steps. `keys` are the results that the function returns by name. Names of parameters are not used."""
+    """Names the results of the steps. `keys` are the results that the function returns by name. No result gets the name of a parameter."""
     taken: set[Optional[str]] = set(parameters)
 
     def set_name(result: Traced, name: str) -> None:

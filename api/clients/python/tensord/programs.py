@@ -26,7 +26,7 @@ SHOWN = 160  # maximum number of characters of a step in an error
 
 @dataclass
 class Request:
-    """A program with its inputs, the places of its steps, which str() describes in errors, and what converts the reply."""
+    """A program with its inputs, the places of its steps (str() of a place is shown in errors), and a function that converts the reply."""
     program: dict[str, Any]
     places: Sequence[object]
     results: Callable[[Reply], Any]
@@ -51,7 +51,7 @@ def request(program: Any, args: tuple[Any, ...], inputs: dict[str, Any]) -> Requ
 
 
 def stored_request(program: Any, fixed: dict[str, Any]) -> Request:
-    """Returns the request that stores a traced function, or a program given as a dict. `fixed` has values of parameters of the function."""
+    """Returns the request that stores a traced function, or a program given as a dict. `fixed` has values for parameters of the function."""
     if isinstance(program, Program):
         return program._stored(fixed)
     if not isinstance(program, Mapping) or fixed:
@@ -92,7 +92,7 @@ def program(**inputs: Spec) -> Callable[[Callable[..., Any]], Program]: ...
 
 
 def program(function: Any = None, /, **inputs: Spec) -> Any:
-    """Makes a program of a function: its ops run in the daemon, in one request.
+    """Turns a function into a program: its ops run in the daemon, in one request.
 
         @tensord.program
         def best(query, ids, movies, k=10):
@@ -103,7 +103,7 @@ def program(function: Any = None, /, **inputs: Spec) -> Any:
         client.run(best, query, ids, "movies", k=5)
 
     Parameters without a default are tensors: arrays, or tables by name. Parameters with a default, such as k, are ordinary Python
-    values, which can be attributes of ops and decide what the function does; an array as default is a tensor.
+    values, which can be attributes of ops and decide what the function does. If the default is an array, the parameter is a tensor.
 
     @tensord.program(query=tensord.spec("float32", 64), ids=tensord.spec("int64", "n")) declares the dtypes and shapes of inputs.
 
@@ -134,7 +134,7 @@ class Program:
         return str(getattr(self.function, "__name__", "function"))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """In another traced function, records the steps of this function."""
+        """Records the steps of this function in the traced function that calls it."""
         if CURRENT.get() is None:
             raise TypeError(f"{self._title} is a program; client.run({self._title}, ...) runs it")
         return self.function(*args, **kwargs)
@@ -142,7 +142,7 @@ class Program:
     def to_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Returns the program with these arguments as the body of POST /v1/programs/run.
 
-        Tensors that are not passed are declared in "inputs", or missing there if they have no tensord.spec."""
+        In "inputs", a tensor that is not passed is declared if it has a tensord.spec, and otherwise missing."""
         return self._request(self.signature.bind_partial(*args, **kwargs)).program
 
     def json(self, *args: Any, **kwargs: Any) -> str:
@@ -150,7 +150,7 @@ class Program:
         return program_text(self.to_dict(*args, **kwargs))
 
     def stored(self, **fixed: Any) -> dict[str, Any]:
-        """Returns the program as PUT /v1/programs/{name} takes it, with declared inputs.
+        """Returns the program in the form that PUT /v1/programs/{name} takes, with declared inputs.
 
         Parameters with a default become arguments, which each call can set, unless `fixed` has their values or the function computes
         with them in Python, as in range(layers)."""
@@ -241,7 +241,7 @@ def leaves(returned: Any, trace: Trace, key: str = "") -> list[tuple[str, Traced
 
 
 def arranged(returned: Any, arrays: dict[str, Any]) -> Any:
-    """Returns what the function returned, with the arrays in place of the tensors."""
+    """Returns what the function returned, with arrays instead of tensors."""
     if isinstance(returned, Traced):
         return calls.pick(arrays, str(returned._name))
     if isinstance(returned, Mapping):

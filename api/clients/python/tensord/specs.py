@@ -8,7 +8,7 @@ from .inputs import as_input, as_operand, built, dtype_name, refused, typed
 
 
 class Spec(NamedTuple):
-    """The dtype and the shape of an input. A name in the shape is a size that the values decide, the same wherever it stands."""
+    """The dtype and the shape of an input. A name in the shape stands for a size that each call chooses, the same wherever the name occurs."""
     dtype: str
     shape: tuple[Union[int, str], ...]
 
@@ -31,7 +31,7 @@ def declaration(given: Spec) -> dict[str, Any]:
 def declared_json(value: Any, name: str, given: Spec, sizes: dict[str, int]) -> Any:
     """Returns a value of a declared input in JSON. Python numbers take the declared dtype.
 
-    `sizes` has the sizes with names, which the values of several inputs must agree on."""
+    `sizes` has the named sizes so far. The values of all inputs must agree on them."""
     made = as_operand(value, name)
     if isinstance(made, (Ref, Symbol)):
         return to_json(made)

@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 @dataclass(eq=False)
 class Step:
-    """A step of a program. `outputs` are the names of its results, None for the single result of an op, or their numbers in a list."""
+    """A step of a program. `outputs` has the names of its results, or their numbers in a list, or None for an op with a single result."""
     op: str
     inputs: dict[str, Input]
     attributes: dict[str, Any]
@@ -94,7 +94,7 @@ def output_names(call: OpCall) -> tuple[Any, ...]:
 
 
 def with_floats(inputs: dict[str, Given]) -> dict[str, Input]:
-    """Gives floats that JSON does not have, such as infinities, the dtype of the arrays beside them, or float32."""
+    """Gives floats that JSON cannot represent, such as infinities, the dtype of the arrays that they are used with, or float32."""
     name = next((value.name for value in inputs.values() if isinstance(value, Floats)), "")
     dtype = name and common_float((value.dtype for value in inputs.values() if isinstance(value, Tensor)), name)
     return {name: typed(value, dtype or "float32") if isinstance(value, Floats) else value for name, value in inputs.items()}
@@ -155,7 +155,7 @@ class Traced(Symbol):
 
 
 class Steps(Ops[Traced, list[Traced], Any, Any, Any]):
-    """The ops in a traced function. They have the arguments of the client's methods, return traced tensors, and record a step each."""
+    """The ops in a traced function. They have the arguments of the client's methods, and return traced tensors. Each call records a step."""
 
     def run_op(self, call: OpCall, timeout: Optional[float]) -> Any:
         trace = CURRENT.get()
@@ -179,7 +179,7 @@ UNARY = {"neg": "negative", "abs": "abs", "invert": "logical_not"}
 
 
 def matmul(x: Any, y: Any) -> Any:
-    """Multiplies the matrices in the last two dimensions, as NumPy does. Vectors are refused by einsum."""
+    """Multiplies the matrices in the last two dimensions, as NumPy does. The op einsum refuses vectors."""
     return steps.einsum("...ij,...jk->...ik", x, y)
 
 
