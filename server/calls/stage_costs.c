@@ -10,11 +10,13 @@ enum {
     JSON_IN_PER_BYTE = 3, /* decoding */
     JSON_OUT_PER_BYTE = 2,
     BINARY_FIXED = 500,
-    BYTES_PER_NS = 8, /* speed of moving data in the cache */
-    RANDOM_READ = 20, /* a read from a random position in a table */
+    BYTES_PER_NS = 8, /* speed of moving data between buffers */
+    /* Speed at which an op reads and writes its tensors, including memory outside the cache. */
+    OP_BYTES_PER_NS = 16,
+    RANDOM_READ = 10, /* a prefetched read from a random position in a table */
     STEP = 200,       /* a step of a program, in addition to the work of its op */
     STEP_INFER = 250, /* the inference of a step */
-    FLOPS_PER_NS = 4, /* speed for small numbers of FLOPs, including packing and tails */
+    FLOPS_PER_NS = 8, /* speed for small numbers of FLOPs, including packing and tails */
     FEW_FLOPS = 1000000,
     /* A value between 3 (complex, plain C) and 100 (float32, AVX-512). */
     MANY_FLOPS_PER_NS = 16,
@@ -66,10 +68,13 @@ static uint64_t flops_cost(uint64_t flops)
     return few / FLOPS_PER_NS + (flops - few) / MANY_FLOPS_PER_NS;
 }
 
+/* The arithmetic runs while the next bytes arrive, so the slower of the two counts. */
 uint64_t td_stage_compute_ns(const struct td_cost *cost)
 {
-    return (cost->bytes_read + cost->bytes_written) / BYTES_PER_NS +
-           cost->random_reads * RANDOM_READ + cost->steps * STEP + flops_cost(cost->flops);
+    const uint64_t moving = (cost->bytes_read + cost->bytes_written) / OP_BYTES_PER_NS;
+    const uint64_t arithmetic = flops_cost(cost->flops);
+    return (moving > arithmetic ? moving : arithmetic) + cost->random_reads * RANDOM_READ +
+           cost->steps * STEP;
 }
 
 static uint64_t deflate_cost(const struct td_call *call, const struct td_admission *admission)
