@@ -37,10 +37,8 @@ def partition_stitch(x, positions):
 @tensord.program(query=spec("float32", 64), ids=spec("int64", "n"))
 def rank(query, ids, k=100):
     """The k rows of `items` among `ids` with the largest products with the query."""
-    rows = steps.gather("items", ids)
-    scores = steps.einsum("nd,d->n", rows, query)
-    best, place = steps.top_k(scores, k)
-    return {"who": ids[place], "best": best}
+    best, who, _ = steps.search("items", query, k, candidates=ids)
+    return {"who": who, "best": best}
 
 
 @tensord.program(words=spec("int64", "n"), offsets=spec("int64", "b"))

@@ -247,29 +247,29 @@ class Bench:
 
     # ---- gather, score, top 100
     def rank(self):
-        """deploy/programs/rank.json, and the same with the op search, which scores the rows without copying them."""
+        """deploy/programs/rank.json, whose op search scores the rows without copying them, and the same by gather, einsum and top_k."""
         np = self.np
         items, query = self.rows("items", 1_000_000), self.save("query", self.random.standard_normal(64, "f4"))
         ids = self.save("ids", np.stack([self.random.choice(len(items), 10_000, replace=False) for _ in range(INPUTS)]))
-        requests, searches = ([binary(f"/v1/programs/{name}", {"query": query, "ids": one}) for one in ids] for name in ("rank", "search"))
+        requests, by_steps = ([binary(f"/v1/programs/{name}", {"query": query, "ids": one}) for one in ids] for name in ("rank", "steps"))
         plain = [Request("/rank", query.tobytes() + one.tobytes()) for one in ids]
         with open(os.path.join(ROOT, "deploy", "programs", "rank.json"), encoding="utf-8") as file:
             program = json.load(file)
-        search = {"inputs": program["inputs"], "outputs": ["who", "best"],
-                  "steps": [{"op": "search", "params": {"ref": "items"}, "queries": "$query", "candidates": "$ids", "k": 100, "as": {"scores": "best", "indices": "who"}}]}
+        steps = [step("gather", "rows", params={"ref": "items"}, indices="$ids"), step("einsum", "scores", inputs=["$rows", "$query"], equation="nd,d->n"),
+                 step("top_k", {"values": "best", "indices": "place"}, x="$scores", k=100), step("gather", "who", params="$ids", indices="$place")]
         table = os.path.join(self.folder, "items.npy")
         with self.server() as server, self.peers("rank", "torch") as runners, search_http.fastapi(self.folder, table, RANK_APP) as port:
             fastapi = Server(port=port)
             self.store(server, "rank", program)
-            self.store(server, "search", search)
+            self.store(server, "steps", {"inputs": program["inputs"], "steps": steps, "outputs": ["who", "best"]})
             wanted = np.sort(items[ids[0]] @ query)[::-1][:100]
-            for name, request in ("rank", requests[0]), ("search", searches[0]):
+            for name, request in ("rank", requests[0]), ("steps", by_steps[0]):
                 self.expect(self.output(server, request, "best"), wanted, name)
             self.expect(np.frombuffer(self.reply(fastapi, plain[0]).body[800:], "f4"), wanted, "rank of FastAPI")
             self.expect_peers(runners, wanted, "rank")
             taken = take_rounds(self.args, {
                 "one connection": lambda: self.load(server, requests), f"{CONNECTIONS} connections": lambda: self.load(server, requests, CONNECTIONS),
-                "search": lambda: self.load(server, searches, CONNECTIONS), "FastAPI and NumPy": lambda: self.load(fastapi, plain, CONNECTIONS),
+                "four steps": lambda: self.load(server, by_steps, CONNECTIONS), "FastAPI and NumPy": lambda: self.load(fastapi, plain, CONNECTIONS),
                 **{name: lambda runner=runner: (1e6 / self.time(runner),) for name, runner in runners.items()}})
         rates = {name: [figures[0] for figures in rounds] for name, rounds in taken.items()}
         for name, rounds in rates.items():
@@ -279,7 +279,7 @@ class Bench:
         for name in runners:
             show_ratio("rank", f"{CONNECTIONS} connections / {name}", ratios(many, rates[name]), "at least 2")
             show_ratio("rank", f"one connection / {name}", ratios(rates["one connection"], rates[name]))
-            show_ratio("rank", f"search / {name}", ratios(rates["search"], rates[name]))
+            show_ratio("rank", f"four steps / {name}", ratios(rates["four steps"], rates[name]))
         show_ratio("rank", f"{CONNECTIONS} connections / FastAPI", ratios(many, rates["FastAPI and NumPy"]), "at least 10")
 
     # ---- pooled embeddings of 26 tables
