@@ -46,7 +46,9 @@ struct td_program_builder {
     struct td_program_names names;
     struct td_program_value *values;
     int n_values, values_capacity;
-    int n_results; /* values that steps compute */
+    int n_results;        /* values that steps compute */
+    int n_operands;       /* tensors in the inputs of the steps */
+    size_t untyped_bytes; /* length of the plain values that each call reads */
     struct td_program_step *steps;
     int n_steps, steps_capacity;
     struct td_step_text *texts; /* [n_steps] */

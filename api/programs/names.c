@@ -43,13 +43,38 @@ static bool is_reserved(const char *text, size_t length)
     return false;
 }
 
-static const struct td_program_name *find(const struct td_program_names *names, const char *text,
-                                          size_t length)
+/* Returns a number below, equal to or above 0 as the name comes before, is or comes after the
+ * text. */
+static int compare(const char *name, const char *text, size_t length)
 {
-    for (int i = 0; i < names->count; i++)
-        if (td_name_is(names->at[i].text, text, length))
-            return &names->at[i];
-    return NULL;
+    const size_t its = strlen(name), both = its < length ? its : length;
+    const int order = memcmp(name, text, both);
+    return order != 0 ? order : (its > length) - (its < length);
+}
+
+/* Returns the place of the text among the sorted names: of the first name that does not come before
+ * it. */
+static int place_of(const struct td_program_names *names, const char *text, size_t length)
+{
+    int begin = 0, end = names->count;
+    while (begin < end) {
+        const int middle = begin + (end - begin) / 2;
+        if (compare(names->at[names->sorted[middle]].text, text, length) < 0)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    return begin;
+}
+
+static struct td_program_name *find(const struct td_program_names *names, const char *text,
+                                    size_t length)
+{
+    const int place = place_of(names, text, length);
+    if (place == names->count)
+        return NULL;
+    struct td_program_name *name = &names->at[names->sorted[place]];
+    return td_name_is(name->text, text, length) ? name : NULL;
 }
 
 bool td_program_names_has_argument(const struct td_program_names *names, const char *text,
@@ -87,11 +112,15 @@ td_status td_program_names_add(struct td_program_names *names, const char *text,
         return taken(other, err);
     names->at =
         td_arena_grow(arena, names->at, names->count, &names->capacity, sizeof(*names->at), err);
-    if (!names->at)
-        return err->status;
+    names->sorted = td_arena_grow(arena, names->sorted, names->count, &names->sorted_capacity,
+                                  sizeof(*names->sorted), err);
     char *copy = td_arena_text(arena, text, length, err);
-    if (!copy)
+    if (!names->at || !names->sorted || !copy)
         return err->status;
+    int *sorted = names->sorted + place_of(names, text, length);
+    memmove(sorted + 1, sorted,
+            (size_t)(names->sorted + names->count - sorted) * sizeof(*names->sorted));
+    *sorted = names->count;
     names->at[names->count++] =
         (struct td_program_name){ .text = copy, .value = value, .step = step };
     return TD_OK;
@@ -115,7 +144,7 @@ static void suggest(const struct td_program_names *names, const char *text, size
 td_status td_program_names_use(struct td_program_names *names, const char *text, size_t length,
                                int step, int *value, struct td_error *err)
 {
-    struct td_program_name *name = (struct td_program_name *)find(names, text, length);
+    struct td_program_name *name = find(names, text, length);
     if (!name) {
         td_error_set(err, TD_MALFORMED_REQUEST, "there is no input or result \"%s\" in the program",
                      TD_SHOWN(text, length));

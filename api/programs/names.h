@@ -22,6 +22,8 @@ struct td_program_name {
 struct td_program_names {
     struct td_program_name *at;
     int count, capacity;
+    int *sorted; /* [count]: positions in `at`, in the order of the texts */
+    int sorted_capacity;
 };
 
 /* True if the text is [A-Za-z_][A-Za-z0-9_]{0,63}. */

@@ -353,6 +353,8 @@ static void describe_program(struct reader *reader)
         .n_values = builder->n_values,
         .steps = builder->steps,
         .n_steps = builder->n_steps,
+        .n_operands = builder->n_operands,
+        .completed_bytes = builder->untyped_bytes,
         .outputs = reader->outputs,
         .shapes = builder->form == TD_PROGRAM_STORED ? builder->shapes : NULL,
         .letters = builder->letters,

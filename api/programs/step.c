@@ -381,8 +381,11 @@ static td_status read_constant(struct reader *reader, int input, int index,
         td_arena_alloc(builder->source.arena, 1, sizeof(*tensor), error_of(reader));
     if (!tensor)
         return error_of(reader)->status;
+    const char *const begin = scan_of(reader)->at;
     const td_status status = td_json_siblings_read(siblings, &builder->source, &reader->request,
                                                    input, index, path, tensor);
+    if (siblings->count > n_untyped)
+        builder->untyped_bytes += (size_t)(scan_of(reader)->at - begin);
     return status == TD_OK
                ? td_builder_value(builder,
                                   (struct td_program_value){
@@ -397,6 +400,9 @@ static td_status read_tensor(struct reader *reader, int input, int index,
                              const struct td_json_path *path, int *value)
 {
     const struct td_input_spec *spec = &step_of(reader)->op->inputs[input];
+    if (reader->builder->n_operands++ == TD_PROGRAM_OPERANDS)
+        return td_error_resource(error_of(reader), "operands", TD_PROGRAM_OPERANDS + 1,
+                                 TD_PROGRAM_OPERANDS, "the program");
     td_status status = read_reference(reader, path, value);
     if (status == TD_OK && *value < 0 && reader->builder->form == TD_PROGRAM_STORED)
         status = read_table(reader, input, path, value);

@@ -7,18 +7,27 @@
 
 /* ---- Inputs ------------------------------------------------------------------------------ */
 
-/* Marks the values whose elements determine addresses. A reshaped value shares the elements of the
- * value before it, so the steps are visited from the last to the first. */
-static void mark_indices(struct td_program *program)
+/* Records what the steps do with each value. A reshaped value shares the elements of the value
+ * before it, so the steps are visited from the last to the first. infer widens keys, so it reads
+ * them. */
+static void mark_uses(struct td_program *program)
 {
     for (int s = program->n_steps - 1; s >= 0; s--) {
         const struct td_program_step *step = &program->steps[s];
-        const bool is_passed_on = step->op->reshapes && program->values[step->results[0]].is_index;
-        for (int i = 0; i < step->op->n_inputs; i++)
-            for (int k = 0; k < step->inputs[i].count; k++)
-                program->values[step->inputs[i].values[k]].is_index |=
-                    (step->op->inputs[i].role == TD_ROLE_INDEX && !step->inputs[i].by_keys) ||
-                    (i == 0 && is_passed_on);
+        const struct td_program_value reshaped =
+            step->op->reshapes ? program->values[step->results[0]] : (struct td_program_value){ 0 };
+        for (int i = 0; i < step->op->n_inputs; i++) {
+            const struct td_input_spec *spec = &step->op->inputs[i];
+            const bool by_keys = step->inputs[i].by_keys;
+            for (int k = 0; k < step->inputs[i].count; k++) {
+                struct td_program_value *value = &program->values[step->inputs[i].values[k]];
+                value->is_index |=
+                    (spec->role == TD_ROLE_INDEX && !by_keys) || (i == 0 && reshaped.is_index);
+                value->is_read |= td_input_reads_values(spec) || (i == 0 && reshaped.is_read);
+                value->sets_shape |= spec->sets_shape || spec->role == TD_ROLE_KEY || by_keys ||
+                                     (i == 0 && reshaped.sets_shape);
+            }
+        }
     }
 }
 
@@ -26,22 +35,11 @@ static void mark_indices(struct td_program *program)
  * data must keep their dtype, so each step widens its own keys. */
 static void describe_inputs(const struct td_program *program, struct td_input_spec *inputs)
 {
-    for (int i = 0; i < program->op.n_inputs; i++)
+    for (int i = 0; i < program->op.n_inputs; i++) {
         if (program->values[i].is_index)
             inputs[i].role = TD_ROLE_INDEX;
-    for (int s = 0; s < program->n_steps; s++) {
-        const struct td_program_step *step = &program->steps[s];
-        for (int i = 0; i < step->op->n_inputs; i++)
-            for (int k = 0; k < step->inputs[i].count; k++) {
-                const int v = step->inputs[i].values[k];
-                if (v >= program->op.n_inputs)
-                    continue;
-                inputs[v].reads_values |= td_input_reads_values(&step->op->inputs[i]);
-                /* infer widens keys, so it reads their values. */
-                inputs[v].sets_shape |= step->op->inputs[i].sets_shape ||
-                                        step->op->inputs[i].role == TD_ROLE_KEY ||
-                                        step->inputs[i].by_keys;
-            }
+        inputs[i].reads_values |= program->values[i].is_read;
+        inputs[i].sets_shape |= program->values[i].sets_shape;
     }
 }
 
@@ -121,7 +119,7 @@ const struct td_program *td_program_of(const struct td_op *op)
 void td_program_describe(struct td_program *program, struct td_input_spec *inputs)
 {
     static const td_status errors[] = { TD_OK };
-    mark_indices(program);
+    mark_uses(program);
     describe_inputs(program, inputs);
     program->op.named_outputs = true;
     program->op.errors = errors;

@@ -24,8 +24,10 @@
 
 #include "kernels/op.h"
 
-#define TD_PROGRAM_STEPS   256  /* maximum number of steps */
-#define TD_PROGRAM_RESULTS 4096 /* maximum number of results of all steps, used or not */
+#define TD_PROGRAM_STEPS    256  /* maximum number of steps */
+#define TD_PROGRAM_RESULTS  4096 /* maximum number of results of all steps, used or not */
+/* Maximum number of tensors in the inputs of all steps. */
+#define TD_PROGRAM_OPERANDS 65536
 
 /* A tensor of a program: an input, a constant or the result of a step. Values are numbered: first
  * the inputs in the order of the descriptor, then constants and results. */
@@ -39,9 +41,10 @@ struct td_program_value {
     /* True for a constant that is not known yet, such as a table that does not exist. A step that
      * uses the constant cannot be described. */
     bool is_missing;
-    /* Set by td_program_describe: a step uses the values as indices, perhaps after a reshape, so
-     * they must not change while the program runs. */
-    bool is_index;
+    /* Set by td_program_describe, also for a value that is reshaped first. */
+    bool is_index;   /* a step uses the elements as indices, so they must not change meanwhile */
+    bool is_read;    /* a step reads the elements, which must be aligned (td_input_reads_values) */
+    bool sets_shape; /* infer reads the elements */
 };
 
 /* A size in the declared shape of an input, or in the shape of a result. */
@@ -95,6 +98,10 @@ struct td_program {
     int n_values;
     const struct td_program_step *steps;
     int n_steps;
+    /* For estimates of the time that infer takes: the number of tensors in the inputs of all steps,
+     * and the length of the text that `complete` reads. */
+    int n_operands;
+    size_t completed_bytes;
     const int *outputs; /* [op.n_outputs]: the values of the outputs */
     /* The declared shapes of the inputs [op.n_inputs], or NULL if any shape is accepted. */
     const struct td_program_shape *shapes;

@@ -16,6 +16,9 @@ enum {
     RANDOM_READ = 10, /* a prefetched read from a random position in a table */
     STEP = 200,       /* a step of a program, in addition to the work of its op */
     STEP_INFER = 250, /* the inference of a step */
+    OPERAND_INFER = 50,
+    /* Pairs of values that are compared in a nanosecond, to give each result its memory. */
+    PAIRS_PER_NS = 8,
     FLOPS_PER_NS = 8, /* speed for small numbers of FLOPs, including packing and tails */
     FEW_FLOPS = 1000000,
     /* A value between 3 (complex, plain C) and 100 (float32, AVX-512). */
@@ -55,11 +58,19 @@ uint64_t td_stage_decode_ns(const struct td_call *call)
     return binary_cost(bytes);
 }
 
+static uint64_t program_infer_cost(const struct td_program *program)
+{
+    const uint64_t n_values = (uint64_t)program->n_values;
+    return STEP_INFER * (uint64_t)program->n_steps + OPERAND_INFER * (uint64_t)program->n_operands +
+           n_values * n_values / PAIRS_PER_NS +
+           JSON_IN_PER_BYTE * (uint64_t)program->completed_bytes;
+}
+
 uint64_t td_stage_admit_ns(const struct td_call *call)
 {
     const struct td_program *program = call->op ? td_program_of(call->op) : NULL;
-    const uint64_t steps = program ? STEP_INFER * (uint64_t)program->n_steps : 0;
-    return steps + (call->task->admit_bytes ? call->task->admit_bytes(call) / BYTES_PER_NS : 0);
+    return (program ? program_infer_cost(program) : 0) +
+           (call->task->admit_bytes ? call->task->admit_bytes(call) / BYTES_PER_NS : 0);
 }
 
 static uint64_t flops_cost(uint64_t flops)

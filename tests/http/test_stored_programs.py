@@ -91,9 +91,12 @@ class Stored(ProgramTest):
         self.assertEqual([(t["dtype"], t["shape"]) for t in outputs], [(None, None), ("float32", None)])
 
     def test_programs_that_would_take_much_memory_are_refused(self):
-        many = {"inputs": {"x": FLOATS}, "outputs": ["y"], "steps": [{"op": "stack", "inputs": [1] * 16000, "as": f"s{i}"} for i in range(8)] +
-                [{"op": "concat", "inputs": [f"$s{i}" for i in range(8)], "as": "all"}, {"op": "gather", "params": "$x", "indices": "$all", "as": "y"}]}
+        many = {"inputs": {"x": FLOATS}, "outputs": ["y"], "steps": [{"op": "stack", "inputs": [1] * 16000, "as": f"s{i}"} for i in range(4)] +
+                [{"op": "concat", "inputs": [f"$s{i}" for i in range(4)], "as": "all"}, {"op": "gather", "params": "$x", "indices": "$all", "as": "y"}]}
         self.assertProblem(self.request("PUT", "/v1/programs/many", many), 422, "RESOURCE_LIMIT", resource="compiled_bytes")
+        concat = [{"op": "concat", "inputs": ["$x"] * 16384, "as": f"y{i}"} for i in range(5)]
+        self.assertProblem(self.request("PUT", "/v1/programs/many", {"inputs": {"x": FLOATS}, "steps": concat, "outputs": [f"y{i}" for i in range(5)]}),
+                           422, "RESOURCE_LIMIT", resource="operands", limit=65536, step=4)
         split = {"op": "dynamic_partition", "data": [1], "partitions": [0], "num_partitions": 5000, "as": ["y"] + [None] * 4999}
         self.assertProblem(self.request("PUT", "/v1/programs/many", {"inputs": {}, "steps": [split], "outputs": ["y"]}), 422, "RESOURCE_LIMIT",
                            resource="results", limit=4096)
