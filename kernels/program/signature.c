@@ -116,7 +116,7 @@ static int64_t sample_size(int sample, int letter)
                                                         71,  73,  79,  83,  89,  97,  101, 103,
                                                         107, 109, 113, 127, 131, 137, 139, 149 };
     static const int equal[SAMPLES - 2] = { 1, 2, 16, 1024 };
-    return sample < 2 ? (int64_t)48 * primes[sample * TD_PROGRAM_LETTERS + letter]
+    return sample < 2 ? (int64_t)720 * primes[sample * TD_PROGRAM_LETTERS + letter]
                       : equal[sample - 2];
 }
 
@@ -248,6 +248,15 @@ static void describe_value(const struct td_program *program, const struct td_ten
         out->shape.sizes[i] = size_of(program, a->shape.dim[i], b->shape.dim[i]);
 }
 
+/* True if the attribute takes its value from an argument of the program. */
+static bool is_bound(const struct td_program_step *step, int attr)
+{
+    for (int b = 0; b < step->n_bindings; b++)
+        if (step->bindings[b].step_attr == attr)
+            return true;
+    return false;
+}
+
 /* Finds the dtype of a result if its step is not described: the dtype of an input or of an
  * attribute, or the only dtype that the op returns. */
 static void find_dtype(const struct td_program_plan *plan, int s, int r,
@@ -264,7 +273,7 @@ static void find_dtype(const struct td_program_plan *plan, int s, int r,
     for (int i = 0; spec->dtype_of && i < step->op->n_attrs; i++) {
         const struct td_attr_spec *attr = &step->op->attrs[i];
         if (attr->kind == TD_ATTR_DTYPE && strcmp(attr->name, spec->dtype_of) == 0 &&
-            (step->attrs_set >> i & 1) && step->n_bindings == 0) {
+            (step->attrs_set >> i & 1) && !is_bound(step, i)) {
             out->has_dtype = true;
             memcpy(&out->dtype, step->attrs + attr->offset, sizeof(out->dtype));
         }
@@ -318,14 +327,17 @@ td_status td_program_results(const struct td_program *program, struct td_arena *
         return status;
     if (status == TD_OK && describe_again(program, arena, &second, &why) != TD_OK)
         second = first;
-    for (int sample = 2; status != TD_OK && program->n_letters > 0 && sample < SAMPLES; sample++)
+    bool is_about_sizes = false;
+    for (int sample = 2; status != TD_OK && program->n_letters > 0 && sample < SAMPLES; sample++) {
         if (describe(program, sample, 0, arena, &first, &why) == TD_OK) {
             second = first;
             status = TD_OK;
         }
+        is_about_sizes |= strcmp(err->message, why.message) != 0;
+    }
     if (status == TD_OK)
         describe_values(first, second, out);
-    else
+    else if (is_about_sizes)
         tell_sizes(program, err);
     return status;
 }
