@@ -84,11 +84,18 @@ static td_status allocate(struct job *job, int v, struct td_error *err)
     return status;
 }
 
+/* Returns the last step that computes or reads the value. */
+static int last_step_of(const struct td_program_plan *plan, int v)
+{
+    const int step = plan->program->values[v].step, last = plan->values[v].last_use;
+    return last < 0 && step >= 0 ? plan->steps[step].last : last;
+}
+
 /* Frees the results that no step after s reads. */
 static void release(struct job *job, int s)
 {
     for (int v = 0; job->has_held && v < job->plan->program->n_values; v++)
-        if (job->plan->values[v].last_use == s && job->plan->program->values[v].output < 0)
+        if (last_step_of(job->plan, v) == s && job->plan->program->values[v].output < 0)
             td_arena_reset(&job->held[v]);
 }
 
