@@ -65,6 +65,13 @@ static td_dtype_set accepted_beside(const struct td_op *op, const struct td_op_a
     return spec->dtypes;
 }
 
+/* Returns the dtype to advise for indices: int64, or the first that the input accepts. */
+static const struct td_dtype_info *index_dtype(const struct td_input_spec *spec)
+{
+    const bool wide = spec->dtypes & TD_DTYPE_BIT(INT64);
+    return td_dtype_info(wide ? TD_DTYPE_INT64 : (td_dtype)__builtin_ctz(spec->dtypes));
+}
+
 static td_status refuse_dtype(const struct td_op *op, const struct td_op_args *args,
                               const struct td_input_spec *spec, int element,
                               const struct td_tensor *tensor, struct td_error *err)
@@ -84,9 +91,9 @@ static td_status refuse_dtype(const struct td_op *op, const struct td_op_args *a
     else if (spec->role == TD_ROLE_INDEX && tensor->dtype == TD_DTYPE_BOOL)
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s", name);
     else if (spec->role == TD_ROLE_INDEX && td_dtype_is_float(tensor->dtype))
-        td_error_hint(err, "pass integers as int64");
+        td_error_hint(err, "pass integers as %s", index_dtype(spec)->name);
     else if (spec->role == TD_ROLE_INDEX && tensor->dtype != TD_DTYPE_STRING)
-        td_error_hint(err, "pass them as int64");
+        td_error_hint(err, "pass them as %s", index_dtype(spec)->name);
     else if (to != TD_DTYPE_COUNT)
         td_error_hint(err, "the op cast with dtype = %s %s it", td_dtype_info(to)->name,
                       td_dtype_holds(to, tensor->dtype) ? "converts" : "rounds");
