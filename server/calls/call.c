@@ -353,14 +353,16 @@ void td_call_refuse(struct td_call *call)
         name_deadline(call);
     td_row_keys_explain_number(call);
     td_path_table_explain(call);
+    const bool unknown = call->table.model && !call->table.known;
+    char name[TD_TENSOR_NAME]; /* the name of a stored program can be in the arena */
+    snprintf(name, sizeof name, "%s", call->op ? call->op->name : "");
+    const char *op_name = call->op && !unknown ? name : NULL;
+    const char *model = call->table.known ? call->table.model : op_name;
     /* If memory is short, the reply reuses the memory of the request. A delayed refusal holds no
      * memory. */
     if (call->error.status == TD_MEMORY_EXHAUSTED || call->error.status == TD_RESOURCE_LIMIT ||
         call->error.status == TD_CLIENT_LIMIT || call->schedule.refusal_due_ns)
         release_request(call);
-    const bool unknown = call->table.model && !call->table.known;
-    const char *op_name = call->op && !unknown ? call->op->name : NULL;
-    const char *model = call->table.known ? call->table.model : op_name;
     if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* a 416 reply keeps its Content-Range */
         call->reply.n_headers = 0;                      /* the headers were set for another reply */
     td_catalog_hide_etag(&call->catalog, &call->error);
