@@ -365,6 +365,25 @@ TD_TEST(a_deadline_ends_a_program_between_steps)
     }
 }
 
+TD_TEST(a_deadline_ends_a_program_between_steps_without_loops)
+{
+    struct sample sample;
+    struct op_call call;
+    struct thread_exec exec;
+    sample_begin(&sample);
+    int at = sample_input(&sample, tensor("float32[2] 1 2"));
+    for (int i = 0; i < 3; i++)
+        at = sample_step(&sample, "expand_dims", "axis=0", OPERANDS(at), 1);
+    sample_output(&sample, at);
+    for (int allowed = 0; allowed < 3; allowed++) {
+        thread_exec_init(&exec, 1, 0);
+        exec.ranges_allowed = allowed;
+        run(&sample, &call, &exec.exec);
+        ck_assert_int_eq(call.status, TD_DEADLINE_EXCEEDED);
+        ck_assert_int_eq(call.err.step, allowed);
+    }
+}
+
 /* ---- Against single calls ---------------------------------------------------------------- */
 
 /* A random program, and the result of each value when each step is a call of its own. */

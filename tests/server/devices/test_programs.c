@@ -68,10 +68,13 @@ static void submit_program(struct setup *setup, struct lookups *lookups)
 
 static void expect_same_outputs(const struct lookups *lookups)
 {
-    const struct td_tensor *expected = lookups->on_cpu.args.outputs,
-                           *got = lookups->call.args.outputs;
-    ck_assert_uint_eq(got->bytes, expected->bytes);
-    ck_assert_mem_eq(got->data, expected->data, expected->bytes);
+    ck_assert_int_eq(lookups->call.args.n_outputs, lookups->on_cpu.args.n_outputs);
+    for (int i = 0; i < lookups->on_cpu.args.n_outputs; i++) {
+        const struct td_tensor *expected = &lookups->on_cpu.args.outputs[i],
+                               *got = &lookups->call.args.outputs[i];
+        ck_assert_uint_eq(got->bytes, expected->bytes);
+        ck_assert_mem_eq(got->data, expected->data, expected->bytes);
+    }
 }
 
 static void expect_copies(struct td_device_reference_counts before, uint64_t to_device)

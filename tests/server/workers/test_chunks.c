@@ -2,7 +2,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
-#include <string.h>
+#include <pthread.h>
 
 enum { MOST = 1000 };
 
@@ -48,6 +48,53 @@ TD_TEST(a_thread_claims_consecutive_chunks_and_then_helps_others)
     ck_assert_int_eq(claim(&chunks, 1), 50);
     ck_assert_int_eq(claim(&chunks, 1), -1);
     ck_assert_int_eq(claim(&chunks, 0), -1);
+}
+
+enum { THREADS = 4, ITEMS = 100000 };
+
+struct claimer {
+    struct td_chunks *chunks;
+    char *taken; /* [ITEMS] */
+    int thread;
+    bool drops;
+};
+
+static void *claim_all(void *argument)
+{
+    const struct claimer *claimer = argument;
+    int64_t begin, end;
+    for (int n = 0; td_chunks_claim(claimer->chunks, claimer->thread, &begin, &end); n++) {
+        for (int64_t k = begin; k < end; k++)
+            claimer->taken[k]++;
+        if (claimer->drops && n == 100)
+            td_chunks_drop(claimer->chunks);
+    }
+    return NULL;
+}
+
+/* Without a drop, all items are taken once; with a drop, none is taken twice. */
+TD_TEST_LOOP(threads_never_claim_the_same_item, 0, 2)
+{
+    static char all_taken[2][ITEMS];
+    char *taken = all_taken[_i];
+    struct td_chunks chunks;
+    struct claimer claimers[THREADS];
+    pthread_t threads[THREADS];
+    int64_t n_taken = 0;
+    td_chunks_init(&chunks, ITEMS, 7, THREADS - 1);
+    for (int i = 0; i < THREADS; i++) {
+        claimers[i] = (struct claimer){ &chunks, taken, i, _i == 1 && i == 0 };
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, claim_all, &claimers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (int64_t k = 0; k < ITEMS; k++) {
+        ck_assert_int_le(taken[k], 1);
+        n_taken += taken[k];
+    }
+    ck_assert(!td_chunks_left(&chunks));
+    if (_i == 0)
+        ck_assert_int_eq(n_taken, ITEMS);
 }
 
 TD_TEST(chunks_without_a_thread_are_dropped)
