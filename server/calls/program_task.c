@@ -26,15 +26,21 @@ static td_status begin(struct td_call *call)
                         "inputs as application/vnd.safetensors");
 }
 
-static td_status decode_body(struct td_call *call)
+/* Reads the program in the body, which becomes the op of the call. */
+static td_status read_program(struct td_call *call, td_program_form form)
 {
     call->op = &td_posted_program;
-    const td_status status = td_program_read_request(TD_PROGRAM_RUN, call->body, call->body_bytes,
-                                                     &call->borrowed.resolver, &call->arena,
-                                                     &call->request, &call->error);
+    const td_status status =
+        td_program_read_request(form, call->body, call->body_bytes, &call->borrowed.resolver,
+                                &call->arena, &call->request, &call->error);
     if (status == TD_OK)
         call->op = call->request.op;
     return status;
+}
+
+static td_status decode_body(struct td_call *call)
+{
+    return read_program(call, TD_PROGRAM_RUN);
 }
 
 static td_status decode(struct td_call *call)
@@ -66,13 +72,7 @@ static td_status begin_plan(struct td_call *call)
 static td_status decode_plan(struct td_call *call)
 {
     td_borrowed_begin(&call->borrowed, &call->catalog.resolver, NULL);
-    call->op = &td_posted_program;
-    const td_status status = td_program_read_request(TD_PROGRAM_PLAN, call->body, call->body_bytes,
-                                                     &call->borrowed.resolver, &call->arena,
-                                                     &call->request, &call->error);
-    if (status == TD_OK)
-        call->op = call->request.op;
-    return status;
+    return read_program(call, TD_PROGRAM_PLAN);
 }
 
 static td_status encode_plan(struct td_call *call)
@@ -84,7 +84,7 @@ static td_status encode_plan(struct td_call *call)
                                            .memory = (uint64_t)config->memory_limit };
     td_status status = td_borrowed_copy_indices(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
-        status = td_program_of(call->op)->op.infer(&call->request.args, &call->arena, &call->error);
+        status = call->op->infer(&call->request.args, &call->arena, &call->error);
     return status == TD_OK ? td_describe_program_plan(&call->request.args, &limits, &call->arena,
                                                       &call->reply, &call->error)
                            : status;
