@@ -59,14 +59,14 @@ static void unknown_model(const char *name, struct td_error *err)
                     "POST /v2/repository/index");
 }
 
-/* Returns MODEL@VERSION, for example "movies@2". */
-static const char *with_version(struct td_call *call, struct td_error *err)
+/* Returns MODEL@VERSION with the version in the path, for example "movies@2". */
+static const char *with_version(struct td_call *call, const char *model, struct td_error *err)
 {
-    const struct td_path_table *table = &call->table;
-    const size_t size = strlen(table->model) + strlen(table->version) + sizeof "@";
+    const char *version = call->table.version;
+    const size_t size = strlen(model) + strlen(version) + sizeof "@";
     char *text = td_arena_alloc(&call->arena, size, 1, err);
     if (text)
-        snprintf(text, size, "%s@%s", table->model, table->version);
+        snprintf(text, size, "%s@%s", model, version);
     return text;
 }
 
@@ -85,7 +85,7 @@ static td_status get_version(struct td_call *call, struct td_tensor_listing *out
 {
     struct td_path_table *table = &call->table;
     struct td_error of_model = { 0 };
-    const char *name = with_version(call, err);
+    const char *name = with_version(call, table->model, err);
     if (!name)
         return TD_MEMORY_EXHAUSTED;
     const td_status absent = get(call, name, out, err);
@@ -142,11 +142,9 @@ static td_status get_program(struct td_call *call, const char *model, const char
     const struct td_path_table *table = &call->table;
     *asked = model;
     if (table->version && !td_table_version(model)) {
-        const size_t size = strlen(model) + strlen(table->version) + sizeof "@";
-        char *name = td_arena_alloc(&call->arena, size, 1, err);
+        const char *name = with_version(call, model, err);
         if (!name)
             return TD_MEMORY_EXHAUSTED;
-        snprintf(name, size, "%s@%s", model, table->version);
         const td_status status =
             td_catalog_get_program(&call->catalog, name, &call->arena, out, err);
         *asked = name;

@@ -104,14 +104,6 @@ static td_status accept_no_argument(struct td_call *call, const char *name, size
     return no_argument(call, name, length, NULL, 0);
 }
 
-/* Finds what is known of the program without inputs. */
-static td_status check(struct td_call *call)
-{
-    struct state *state = call->state;
-    return td_stored_program_check(state->stored, state->name, &call->catalog.resolver,
-                                   &call->arena, &state->signature, &call->error);
-}
-
 static td_status describe(struct td_call *call)
 {
     const struct state *state = call->state;
@@ -210,7 +202,8 @@ static td_status decode_put(struct td_call *call)
     if (status != TD_OK)
         return status;
     state->stored = stored;
-    status = check(call);
+    status = td_stored_program_check(state->stored, state->name, &call->catalog.resolver,
+                                     &call->arena, &state->signature, &call->error);
     return status == TD_OK ? check_tables(call) : status;
 }
 
