@@ -107,13 +107,13 @@ static td_status get_version(struct td_call *call, struct td_tensor_listing *out
 static bool has_others(struct td_call *call, const struct td_error *found)
 {
     const struct td_path_table *table = &call->table;
-    const size_t length = strlen(table->model);
+    const size_t base = td_table_base(found->did_you_mean);
     struct td_tensor_listing listing;
     struct td_error err = { 0 };
     if (!table->version)
         return false;
-    return (strncmp(found->did_you_mean, table->model, length) == 0 &&
-            found->did_you_mean[length] == '@') ||
+    return (found->did_you_mean[base] == '@' &&
+            td_name_is(table->model, found->did_you_mean, base)) ||
            get(call, table->model, &listing, &err) == TD_OK;
 }
 
