@@ -1,5 +1,6 @@
 #include "kernels/program/plan.h"
 
+#include "kernels/integers.h"
 #include "kernels/key_dtype.h"
 #include "kernels/key_index/keyed_rows.h"
 #include "kernels/op_check.h"
@@ -344,11 +345,6 @@ static bool needs_place(const struct td_program_plan *plan, int v)
            plan->values[v].tensor.dtype != TD_DTYPE_STRING;
 }
 
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 static td_status place_results(struct td_program_plan *plan, struct td_arena *arena,
                                struct td_error *err)
 {
@@ -362,8 +358,8 @@ static td_status place_results(struct td_program_plan *plan, struct td_arena *ar
             placements[count++] = (struct td_placement){
                 .bytes = plan->values[v].tensor.bytes,
                 .first = plan->steps[plan->program->values[v].step].first,
-                .last = larger(plan->steps[plan->program->values[v].step].last,
-                               plan->values[v].last_use),
+                .last = (int)td_larger(plan->steps[plan->program->values[v].step].last,
+                                       plan->values[v].last_use),
             };
     plan->block_bytes = td_place(placements, count, order);
     count = 0;
