@@ -103,26 +103,70 @@ static td_status get_version(struct td_call *call, struct td_tensor_listing *out
     return status == TD_OK || status == TD_TENSOR_NOT_FOUND ? absent : status;
 }
 
-/* True if the model has other versions. Called when the version in the path does not exist. */
-static bool has_others(struct td_call *call, const struct td_error *found)
+/* Maximum number of versions in an error. */
+enum { VERSIONS_SHOWN = 8 };
+
+struct versions {
+    const char *names[VERSIONS_SHOWN + 1]; /* the last one stands for all further versions */
+    int n;
+};
+
+static void add_version(struct versions *versions, const char *name)
 {
-    const struct td_path_table *table = &call->table;
-    const size_t base = td_table_base(found->did_you_mean);
-    struct td_tensor_listing listing;
-    struct td_error err = { 0 };
-    if (!table->version)
-        return false;
-    return (found->did_you_mean[base] == '@' &&
-            td_name_is(table->model, found->did_you_mean, base)) ||
-           get(call, table->model, &listing, &err) == TD_OK;
+    const char *version = td_model_version(name);
+    for (int i = 0; i < versions->n; i++)
+        if (strcmp(versions->names[i], version) == 0)
+            return;
+    if (versions->n == VERSIONS_SHOWN)
+        version = "...";
+    if (versions->n <= VERSIONS_SHOWN)
+        versions->names[versions->n++] = version;
 }
 
-static td_status unknown_version(const struct td_path_table *table, struct td_error *err)
+/* Finds the versions of a table or of a program: the version that the model's name refers to, and
+ * all MODEL@VERSION. */
+static td_status find_versions(struct td_call *call, bool of_program, struct versions *out)
 {
-    td_error_set(err, TD_NOT_FOUND, "there is no version '%s' of model '%s'",
-                 TD_SHOWN(table->version, strlen(table->version)),
-                 TD_SHOWN(table->model, strlen(table->model)));
-    return TD_NOT_FOUND;
+    const struct td_catalog *catalog = &call->catalog;
+    const char *model = call->table.model;
+    char prefix[TD_TENSOR_NAME + 1];
+    struct td_tensor_listing current, *list;
+    struct td_error ignored = { 0 };
+    int count;
+    bool more;
+    snprintf(prefix, sizeof prefix, "%.*s@", TD_TENSOR_NAME - 1, model);
+    const struct td_name_range all = { .prefix = prefix, .after = "" };
+    td_status status =
+        of_program ? td_catalog_get_program(catalog, model, &call->arena, &current, &ignored)
+                   : td_catalog_get(catalog, model, &call->arena, &current, &ignored);
+    out->n = 0;
+    if (status == TD_OK)
+        add_version(out, current.name);
+    status = of_program
+                 ? td_catalog_list_programs(catalog, &all, &call->arena, &list, &count, &more,
+                                            &call->error)
+                 : td_catalog_list(catalog, &all, &call->arena, &list, &count, &more, &call->error);
+    for (int i = 0; status == TD_OK && i < count; i++)
+        if (has_rows(&list[i]))
+            add_version(out, list[i].name);
+    return status;
+}
+
+/* Returns NOT_FOUND if the table or program has versions, but not the version in the path. Returns
+ * TD_OK, and leaves call->error unchanged, if it has none. */
+static td_status check_version(struct td_call *call, bool of_program)
+{
+    const struct td_path_table *table = &call->table;
+    struct versions versions;
+    char text[256];
+    const td_status status = table->version ? find_versions(call, of_program, &versions) : TD_OK;
+    if (status != TD_OK || !table->version || versions.n == 0)
+        return status;
+    return td_error_set(
+        &call->error, TD_NOT_FOUND, "there is no version '%s' of model '%s'; expected %s%s",
+        TD_SHOWN(table->version, strlen(table->version)),
+        TD_SHOWN(table->model, strlen(table->model)), versions.n > 1 ? "one of " : "",
+        td_names_text(versions.names, versions.n, text, sizeof text));
 }
 
 static td_status scalar(const struct td_tensor_listing *listing, struct td_error *err)
@@ -250,10 +294,10 @@ static td_status find_table(struct td_call *call, struct td_tensor_listing *out)
     call->error = found;
     if (status != TD_TENSOR_NOT_FOUND)
         return status;
-    if (has_others(call, &found))
-        return unknown_version(table, &call->error);
-    unknown_model(table->model, &call->error);
-    return TD_UNKNOWN_OP;
+    const td_status other = check_version(call, false);
+    if (other == TD_OK)
+        unknown_model(table->model, &call->error);
+    return other == TD_OK ? TD_UNKNOWN_OP : other;
 }
 
 /* Makes the table that has the name of the call's op, if there is one, the call's model. The router
@@ -293,7 +337,10 @@ td_status td_model_find(struct td_call *call, struct td_oip_model *out)
     const td_status status = find_table(call, &listing);
     if (status == TD_UNKNOWN_OP || status == TD_NOT_FOUND) {
         const td_status program = find_program(call, call->table.model, out, &is_program);
-        return is_program ? program : status;
+        if (is_program)
+            return program;
+        const td_status other = status == TD_UNKNOWN_OP ? check_version(call, true) : TD_OK;
+        return other != TD_OK ? other : status;
     }
     if (status != TD_OK)
         return status;

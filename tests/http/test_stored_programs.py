@@ -277,7 +277,23 @@ class Models(ProgramTest):
             tensor = {"name": "x", "datatype": "FP32", "shape": [1], "data": [3]}
             reply = self.request("POST", path + "/infer", {"inputs": [tensor]}).json()
             self.assertEqual((reply["model_version"], reply["outputs"][0]["data"]), (str(version), [expected]))
-        self.assertEqual(self.get("/v2/models/powers/versions/3").status, 404)
+        for path in ("", "/ready", "/config", "/stats", "/infer"):
+            reply = self.request("POST" if path == "/infer" else "GET", f"/v2/models/powers/versions/3{path}", {"inputs": []} if path == "/infer" else None)
+            self.assertEqual((reply.status, reply.json()["code"]), (404, "NOT_FOUND"))
+            self.assertEqual(reply.json()["error"], "there is no version '3' of model 'powers'; expected one of 1, 2")
+
+    def test_an_unknown_version_of_a_program_names_the_versions(self):
+        unknown = lambda name: self.get(f"/v2/models/{name}/versions/x").json()["error"]
+        self.put_program("plain", BEST)
+        self.assertEqual(unknown("plain"), "there is no version 'x' of model 'plain'; expected 1")
+        for version in range(1, 11):
+            self.put_program(f"long@{version}", BEST)
+        self.assertEqual(unknown("long"), "there is no version 'x' of model 'long'; expected one of 1, 10, 2, 3, 4, 5, 6, 7, ...")
+        self.assertEqual(unknown("long@2"), "there is no version 'x' of model 'long@2'; expected 2")
+        self.assertStatus(self.post("/v1/aliases", {"set": {"short.program": "long.program@3"}}), 200)
+        self.addCleanup(self.post, "/v1/aliases", {"set": {"short.program": None}})
+        self.assertEqual(unknown("short"), "there is no version 'x' of model 'short'; expected 3")
+        self.assertIn("there is no model 'lon'", unknown("lon"))
 
     def test_a_table_of_the_same_name_is_the_model(self):
         self.put_program("both", BEST)
