@@ -131,14 +131,14 @@ static td_status find_versions(struct td_call *call, bool of_program, struct ver
     const char *model = call->table.model;
     char prefix[TD_TENSOR_NAME + 1];
     struct td_tensor_listing current, *list;
-    struct td_error ignored = { 0 };
+
     int count;
     bool more;
     snprintf(prefix, sizeof prefix, "%.*s@", TD_TENSOR_NAME - 1, model);
     const struct td_name_range all = { .prefix = prefix, .after = "" };
     td_status status =
-        of_program ? td_catalog_get_program(catalog, model, &call->arena, &current, &ignored)
-                   : td_catalog_get(catalog, model, &call->arena, &current, &ignored);
+        of_program ? td_catalog_get_program(catalog, model, &call->arena, &current, TD_IGNORED)
+                   : td_catalog_get(catalog, model, &call->arena, &current, TD_IGNORED);
     out->n = 0;
     if (status == TD_OK)
         add_version(out, current.name);
@@ -404,18 +404,18 @@ static bool is_taken(const struct td_catalog *catalog, const char *name, size_t 
     return is_reserved(name, length) || td_catalog_has_table(catalog, base);
 }
 
-/* True if a program has this name, which has no version. */
-static bool is_program(const struct named *named, const char *name)
+/* True if a program, or an alias of a program, has this name, which has no version. It is then the
+ * model in place of an op. */
+static bool is_program(struct td_call *call, const char *name)
 {
-    for (int i = 0; i < named->n_programs; i++)
-        if (td_name_is(name, named->programs[i].name, td_table_base(named->programs[i].name)))
-            return true;
-    return false;
+    struct td_tensor_listing listing;
+    return td_catalog_get_program(&call->catalog, name, &call->arena, &listing, TD_IGNORED) ==
+           TD_OK;
 }
 
-/* True if the list contains the alias. If an alias has the name of its target's table, it is listed
- * as a version of that table. Aliases of programs are not tables. */
-static bool is_listed(const struct td_catalog *catalog, const struct td_alias_change *alias)
+/* True if the list contains the alias of a table. If an alias has the name of its target's table,
+ * it is listed as a version of that table. */
+static bool is_table_alias(const struct td_catalog *catalog, const struct td_alias_change *alias)
 {
     const size_t length = strlen(alias->name);
     if (is_reserved(alias->name, length) || td_is_program_name(alias->name, length) ||
@@ -423,6 +423,46 @@ static bool is_listed(const struct td_catalog *catalog, const struct td_alias_ch
         return false;
     return td_access_has_table(&catalog->access, alias->name, length) &&
            td_access_has_table(&catalog->access, alias->target, strlen(alias->target));
+}
+
+/* True if the list contains the alias of a program, under the same rules as for tables. Sets
+ * `program` to the name of the model. */
+static bool is_program_alias(const struct td_catalog *catalog, const struct td_alias_change *alias,
+                             char program[TD_TENSOR_NAME])
+{
+    char target[TD_TENSOR_NAME];
+    size_t length, target_length;
+    if (!td_table_of_program(alias->name, strlen(alias->name), program, &length) ||
+        !td_table_of_program(alias->target, strlen(alias->target), target, &target_length))
+        return false;
+    return !td_name_is(program, target, td_table_base(target)) &&
+           !is_taken(catalog, program, length) &&
+           td_access_has_table(&catalog->access, program, length) &&
+           td_access_has_table(&catalog->access, target, target_length);
+}
+
+/* Adds the models that are aliases of programs. */
+static td_status add_program_aliases(struct td_call *call, const struct named *named,
+                                     struct td_oip_entry *entries, int *count)
+{
+    char program[TD_TENSOR_NAME];
+    for (int i = 0; i < named->n_aliases; i++) {
+        const struct td_alias_change *alias = &named->aliases[i];
+        struct td_tensor_listing listing;
+
+        if (!is_program_alias(&call->catalog, alias, program))
+            continue;
+        const size_t length = strlen(program);
+        const char *name = td_arena_text(&call->arena, program, length, &call->error);
+        if (!name)
+            return call->error.status;
+        const td_status status =
+            td_catalog_get_program(&call->catalog, name, &call->arena, &listing, TD_IGNORED);
+        add_entry(entries, count, name, length, td_model_version(alias->target));
+        entries[*count - 1].reason = status == TD_OK ? why_not_ready(call, listing.tensor)
+                                                     : "the version of the alias cannot be read";
+    }
+    return TD_OK;
 }
 
 td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, int *count)
@@ -448,7 +488,7 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
     }
     for (int i = 0; i < named.n_aliases; i++) {
         const struct td_alias_change *alias = &named.aliases[i];
-        if (is_listed(&call->catalog, alias))
+        if (is_table_alias(&call->catalog, alias))
             add_entry(*entries, count, alias->name, strlen(alias->name),
                       td_model_version(alias->target));
     }
@@ -460,9 +500,11 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
         add_entry(*entries, count, name, length, td_model_version(name));
         (*entries)[*count - 1].reason = why_not_ready(call, named.programs[i].tensor);
     }
+    const td_status aliases = add_program_aliases(call, &named, *entries, count);
+    if (aliases != TD_OK)
+        return aliases;
     for (int i = 0; i < n_ops; i++)
-        if (!td_catalog_has_table(&call->catalog, ops[i]->name) &&
-            !is_program(&named, ops[i]->name))
+        if (!td_catalog_has_table(&call->catalog, ops[i]->name) && !is_program(call, ops[i]->name))
             add_entry(*entries, count, ops[i]->name, strlen(ops[i]->name), only_version);
     return TD_OK;
 }

@@ -295,6 +295,27 @@ class Models(ProgramTest):
         self.assertEqual(unknown("short"), "there is no version 'x' of model 'short'; expected 3")
         self.assertIn("there is no model 'lon'", unknown("lon"))
 
+    def test_aliases_of_programs_are_in_the_index(self):
+        index = lambda: [m for m in self.request("POST", "/v2/repository/index", b"").json() if m["name"] in ("fresh", "stale", "aged", "gelu")]
+        def flip(**targets):
+            names = {f"{name}.program": target and f"{target[0]}.program@{target[1]}" for name, target in targets.items()}
+            self.assertStatus(self.post("/v1/aliases", {"set": names}), 200)
+        for version in (1, 2):
+            self.put_program(f"aged@{version}", BEST)
+        self.put_program("stale@1", LOOKUP)
+        self.addCleanup(flip, fresh=None, aged=None, gelu=None)
+        flip(fresh=("aged", 2), aged=("aged", 1), gelu=("stale", 1))
+        # An alias with the name of its program is one of the versions. As a model, it takes the place of the op.
+        expected = [("aged", "1", "READY"), ("aged", "2", "READY"), ("stale", "1", "UNAVAILABLE"), ("fresh", "2", "READY"), ("gelu", "1", "UNAVAILABLE")]
+        self.assertEqual(sorted((m["name"], m["version"], m["state"]) for m in index()), sorted(expected))
+        flip(fresh=("aged", 1))
+        self.assertIn(("fresh", "1"), [(m["name"], m["version"]) for m in index()])
+        self.assertEqual(self.get("/v2/models/fresh").json()["versions"], ["1"])
+        self.assertStatus(self.request("PUT", "/v1/tensors/fresh", [1, 2]), 201)
+        self.addCleanup(self.request, "DELETE", "/v1/tensors/fresh")
+        self.assertEqual([m["version"] for m in index() if m["name"] == "fresh"], ["1"])
+        self.assertEqual(self.get("/v2/models/fresh").json()["platform"], "tensord_table")
+
     def test_a_table_of_the_same_name_is_the_model(self):
         self.put_program("both", BEST)
         self.assertStatus(self.request("PUT", "/v1/tensors/both", [1, 2]), 201)
