@@ -124,7 +124,7 @@ static td_status decode_get(struct td_call *call)
     td_status status =
         td_catalog_get_program(&call->catalog, state->name, &call->arena, listing, &call->error);
     if (status == TD_OK)
-        status = td_conditions_check_match(call, state->name, listing->etag);
+        status = td_conditions_check_match(call, state->tensor.write.name, listing->etag);
     if (status != TD_OK)
         return status;
     state->stored = td_stored_program_of(call->services, listing->tensor, &call->error);

@@ -60,6 +60,20 @@ class Stored(ProgramTest):
         self.put_program("form", text)
         self.assertIn(b'"program":' + text.strip(), self.get("/v1/programs/form").body)
 
+    def test_errors_call_a_program_by_its_name(self):
+        etag = self.put_program("named", BEST).json()["etag"]
+        other = '"0123456789abcdef"'
+        for method, headers, detail in (
+                ("PUT", {"If-None-Match": "*"}, "the program 'named' exists, but If-None-Match: * requires"),
+                ("PUT", {"If-None-Match": etag}, "the program 'named' still has an ETag"),
+                ("PUT", {"If-Match": other}, "If-Match does not match the current version of the program 'named'"),
+                ("DELETE", {"If-Match": other}, "If-Match does not match the current version of the program 'named'"),
+                ("GET", {"If-Match": other}, "If-Match does not match the current version of the program 'named'")):
+            problem = self.assertProblem(self.request(method, "/v1/programs/named", BEST if method == "PUT" else None, headers), 412, "PRECONDITION_FAILED")
+            self.assertTrue(problem["detail"].startswith(detail), problem["detail"])
+        problem = self.assertProblem(self.request("PUT", "/v1/programs/absent", BEST, {"If-Match": other}), 412, "PRECONDITION_FAILED")
+        self.assertEqual(problem["detail"], "If-Match requires a version of the program 'absent', which does not exist")
+
     def test_conditions_apply_to_writes(self):
         etag = self.put_program("best", BEST).json()["etag"]
         self.assertProblem(self.request("PUT", "/v1/programs/best", square(1), {"If-None-Match": "*"}), 412, "PRECONDITION_FAILED")
@@ -217,7 +231,8 @@ class Versions(ProgramTest):
 
     def test_a_version_never_changes(self):
         self.put_program("power@1", square(1))
-        self.assertProblem(self.request("PUT", "/v1/programs/power@1", square(2)), 409, "CONFLICT")
+        problem = self.assertProblem(self.request("PUT", "/v1/programs/power@1", square(2)), 409, "CONFLICT")
+        self.assertEqual(problem["detail"], "the program 'power@1' already exists, and versions never change; store another version of the program 'power'")
         self.assertEqual(self.values(self.call("power@1", {"x": [3]})), {"y0": [9.0]})
         self.assertProblem(self.call("power", {"x": [3]}), 404, "TENSOR_NOT_FOUND", did_you_mean="power@1")
 
@@ -232,8 +247,15 @@ class Versions(ProgramTest):
             flip = {"switched": f"switched@{version}", "switched.program": f"switched.program@{version}"}
             self.assertStatus(self.post("/v1/aliases", {"set": flip}), 200)
             self.assertEqual(self.values(self.call("switched", {"i": [1]})), {"z": expected})
-        self.assertProblem(self.request("PUT", "/v1/programs/switched", BEST), 409, "CONFLICT")
-        self.assertProblem(self.request("DELETE", "/v1/programs/switched@1"), 409, "CONFLICT")
+        for method, name, detail in (("PUT", "switched", "the program 'switched' is an alias, which has no text of its own; store a version, NAME@VERSION, "
+                                                         "and let the alias name it"),
+                                     ("DELETE", "switched@1", "an alias names the program 'switched@1': let the alias name another version")):
+            problem = self.assertProblem(self.request(method, f"/v1/programs/{name}", BEST if method == "PUT" else None), 409, "CONFLICT")
+            self.assertTrue(problem["detail"].startswith(detail), problem["detail"])
+        self.put_program("plain", BEST)
+        problem = self.assertProblem(self.post("/v1/aliases", {"set": {"plain.program": "switched.program@1"}}), 409, "CONFLICT")
+        self.assertEqual(problem["detail"], "'plain.program' is a program, so it cannot be an alias. Choose another name, or first delete the program, "
+                                            "which also removes its file")
         self.assertStatus(self.post("/v1/aliases", {"set": {"switched": None, "switched.program": None}}), 200)
 
     def test_programs_survive_in_the_data_folder(self):
