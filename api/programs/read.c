@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum part { INPUTS, STEPS, OUTPUTS, PARTS };
-static const char *const part_names[PARTS] = { "inputs", "steps", "outputs" };
+static const char *const part_names[PARTS + 1] = { "inputs", "steps", "outputs" };
 #define STORE "store"
 
 struct reader {
@@ -411,6 +411,7 @@ td_status td_program_read_request(td_program_form form, const char *body, size_t
 {
     struct reader reader = { .builder = begin(form, body, bytes, resolver, arena, err),
                              .request = request };
+    request->other_members = part_names;
     const td_status status = reader.builder ? read_program(&reader) : err->status;
     if (status != TD_OK)
         return status;
