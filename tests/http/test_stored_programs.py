@@ -159,6 +159,19 @@ class Calls(ProgramTest):
         self.assertProblem(self.call("best", {"x": [3], "k": 2}), 422, "INVALID_ARGUMENT", step=0)
         self.assertEqual(self.call("best", {"x": [3], "response": "base64"}).json()["outputs"]["best"]["base64"], "AABAQA==")
 
+    def test_the_defaults_of_arguments_are_described(self):
+        argument = lambda name, value: {"attr": name, "default": value}
+        steps = [{"op": "transpose", "x": "$x", "perm": argument("perm", [1, 0]), "as": "a"},
+                 {"op": "reshape", "x": "$a", "shape": argument("shape", [-1]), "as": "b"},
+                 {"op": "reduce_sum", "x": "$b", "axes": argument("axes", []), "keepdims": argument("keep", True), "as": "c"},
+                 {"op": "einsum", "equation": argument("equation", "...->..."), "inputs": ["$c"], "as": "d"},
+                 {"op": "cast", "x": "$d", "dtype": argument("to", "int8"), "as": "y"}]
+        expected = {"perm": [1, 0], "shape": [-1], "axes": [], "keep": True, "equation": "...->...", "to": "int8"}
+        described = self.put_program("defaults", {"inputs": {"x": {"dtype": "float32", "shape": ["n", "m"]}}, "steps": steps, "outputs": ["y"]}).json()
+        self.assertEqual({a["name"]: a["default"] for a in described["arguments"]}, expected)
+        parameters = self.get("/v2/models/defaults").json()["parameters"]
+        self.assertEqual({name: parameters[name]["default"] for name in expected}, expected)
+
     def test_an_argument_without_a_default_is_required(self):
         steps = [{"op": "top_k", "x": "$x", "k": {"attr": "k"}, "as": {"values": "best"}}, {"op": "slice", "x": "$best", "starts": [0], "stops": [1], "as": "y"}]
         self.put_program("required", {"inputs": {"x": FLOATS}, "steps": steps, "outputs": ["y"]})
