@@ -52,18 +52,21 @@ td_status td_argument_read(struct td_json_source *source, const struct td_json_p
 static td_status refuse(const struct td_program_builder *builder, const struct td_json_path *path,
                         td_status status)
 {
-    if (status == TD_MALFORMED_REQUEST)
+    if (status == TD_MALFORMED_REQUEST || status == TD_RESOURCE_LIMIT)
         td_json_set_pointer(path, builder->source.err);
     return status;
 }
 
 static td_status too_many(const struct td_program_builder *builder, int most)
 {
-    return td_error_resource(builder->source.err, "arguments", (uint64_t)most + 1, (uint64_t)most,
-                             "the program");
+    td_error_resource(builder->source.err, "arguments", (uint64_t)most + 1, (uint64_t)most,
+                      "the program");
+    td_error_hint(builder->source.err, "one argument can set attributes of several steps");
+    return TD_RESOURCE_LIMIT;
 }
 
-/* Returns the place of an attribute of this kind after the others, or SIZE_MAX if there is none. */
+/* Returns the place of an attribute of this kind after the others, or SIZE_MAX if there is none. A
+ * place has 16 bytes, so a program has at most 8 arguments of any kinds. */
 static size_t place_of(const struct td_program_builder *builder, td_attr_kind kind)
 {
     const size_t size = td_attr_size(kind), place = (builder->arguments_size + 15) / 16 * 16;

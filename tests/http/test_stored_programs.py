@@ -112,6 +112,16 @@ class Stored(ProgramTest):
         self.assertProblem(self.request("PUT", "/v1/programs/many", {"inputs": {}, "steps": [split], "outputs": ["y"]}), 422, "RESOURCE_LIMIT",
                            resource="results", limit=4096)
 
+    def test_a_program_has_at_most_8_arguments(self):
+        def sums(n):
+            names = ["x"] + [f"y{i}" for i in range(n)]
+            return {"inputs": {"x": FLOATS}, "outputs": names[-1:],
+                    "steps": [{"op": "cumsum", "x": f"${names[i]}", "axis": {"attr": f"axis{i}", "default": 0}, "as": names[i + 1]} for i in range(n)]}
+        self.assertEqual(len(self.put_program("sums", sums(8)).json()["arguments"]), 8)
+        problem = self.assertProblem(self.request("PUT", "/v1/programs/sums", sums(9)), 422, "RESOURCE_LIMIT",
+                                     resource="arguments", needed=9, limit=8, step=8, pointer="/steps/8/axis")
+        self.assertIn("the program needs 9 arguments; the limit is 8; one argument can set attributes of several steps", problem["detail"])
+
     def test_programs_are_listed_in_pages(self):
         for name in ("list-b", "list-a", "list-a@2"):
             self.put_program(name, BEST)
