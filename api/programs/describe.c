@@ -192,7 +192,7 @@ static bool add_value(cJSON *list, const char *name, const struct td_program_pla
 
 static bool add_step_cost(cJSON *item, const struct td_program_plan *plan, int s)
 {
-    const struct td_cost cost = plan->program->steps[s].op->cost(&plan->steps[s].args);
+    const struct td_cost cost = td_program_step_cost(plan, s);
     return add_count(item, "flops", cost.flops) && add_count(item, "bytes_read", cost.bytes_read) &&
            add_count(item, "bytes_written", cost.bytes_written) &&
            add_count(item, "workspace_bytes",

@@ -144,6 +144,17 @@ static td_status check_results(const struct td_program *program, int s,
                : check_list(program, s, args, err);
 }
 
+struct td_cost td_program_step_cost(const struct td_program_plan *plan, int step)
+{
+    const struct td_op *op = plan->program->steps[step].op;
+    struct td_tensor **keys = plan->steps[step].keys;
+    struct td_cost cost = op->cost(&plan->steps[step].args);
+    for (int i = 0; keys && i < op->n_inputs; i++)
+        if (keys[i])
+            td_keyed_rows_add_cost(&plan->steps[step].args, keys[i], &cost);
+    return cost;
+}
+
 int td_program_result_count(const struct td_program_plan *plan, int step)
 {
     const int known = plan->steps[step].args.n_outputs;

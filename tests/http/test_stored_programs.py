@@ -405,6 +405,18 @@ class Plans(ProgramTest):
         with_data = self.plan(steps, ["y", "z"], x={"dtype": "int8", "shape": [4]}, p=[0, 1, 1, 1]).json()
         self.assertEqual(with_data["outputs"]["z"]["shape"], [3])
 
+    def test_the_costs_of_a_step_include_its_keys(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/keyed", {"tensor": [[1.0, 2.0]] * 100, "keys": list(range(100))}), 201)
+        self.addCleanup(self.request, "DELETE", "/v1/tensors/keyed")
+        gather = lambda indices: {"op": "gather", "params": {"ref": "keyed"}, "indices": indices, "as": "y"}
+        ids = {"dtype": "int64", "shape": [50]}
+        by_row, by_key = (self.plan([gather(indices)], ["y"], i=ids).json() for indices in ("$i", {"keys": "$i"}))
+        for plan in by_row, by_key:
+            for cost in ("flops", "bytes_read", "bytes_written"):
+                self.assertEqual(plan[cost], plan["steps"][0][cost])
+        self.assertGreater(by_key["steps"][0]["bytes_read"], by_row["steps"][0]["bytes_read"])
+        self.assertEqual(by_key["steps"][0]["workspace_bytes"], 50 * 8)  # the row numbers
+
     def test_what_would_be_refused(self):
         steps = [{"op": "stack", "inputs": ["$x"] * 64, "as": "y"}]
         plan = self.plan(steps, ["y"], x={"dtype": "float32", "shape": [1 << 26]}).json()
