@@ -26,12 +26,13 @@ td_status td_program_blame(const struct td_program *program, int step, td_status
 
 /* ---- One step ---------------------------------------------------------------------------- */
 
-/* True if infer reads the values of the input. */
+/* True if infer reads the values of the input. It widens 32-bit keys. Those of a step must be
+ * computed first; an input has its data, unless only shapes are described, as in a plan. */
 static bool needs_values(const struct td_input_spec *spec, bool by_keys,
-                         const struct td_tensor *tensor)
+                         const struct td_program_value *value, const struct td_tensor *tensor)
 {
-    return spec->sets_shape ||
-           ((by_keys || spec->role == TD_ROLE_KEY) && td_key_is_narrow(tensor->dtype));
+    return spec->sets_shape || (value->step >= 0 && (by_keys || spec->role == TD_ROLE_KEY) &&
+                                td_key_is_narrow(tensor->dtype));
 }
 
 /* True if the value is described, and has data if infer reads it. A constant that `complete` sets
@@ -43,8 +44,9 @@ static bool is_ready(const struct td_program_plan *plan, const struct td_input_s
     const struct td_tensor *tensor = &plan->values[v].tensor;
     if (value->step < 0 && v >= plan->program->op.n_inputs)
         return !value->is_missing;
-    return plan->values[v].is_known && (tensor->data || !needs_values(spec, by_keys, tensor) ||
-                                        (value->step < 0 && tensor->numel == 0));
+    return plan->values[v].is_known &&
+           (tensor->data || !needs_values(spec, by_keys, value, tensor) ||
+            (value->step < 0 && tensor->numel == 0));
 }
 
 /* True if the attributes that the step takes from the program have values. */

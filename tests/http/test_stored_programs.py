@@ -417,6 +417,20 @@ class Plans(ProgramTest):
         self.assertGreater(by_key["steps"][0]["bytes_read"], by_row["steps"][0]["bytes_read"])
         self.assertEqual(by_key["steps"][0]["workspace_bytes"], 50 * 8)  # the row numbers
 
+    def test_keys_without_data_have_shapes(self):
+        for dtype, keys in (("int32", [1, 2, 3]), ("uint32", [1, 2, 3]), ("string", ["a", "b", "c"])):
+            name = f"rows-of-{dtype}"
+            self.assertStatus(self.request("PUT", f"/v1/tensors/{name}", {"tensor": [[1.0], [2.0], [3.0]], "keys": keys}), 201)
+            self.addCleanup(self.request, "DELETE", f"/v1/tensors/{name}")
+            steps = [{"op": "gather", "params": {"ref": name}, "indices": {"keys": "$i"}, "as": "a"},
+                     {"op": "lookup", "params": {"ref": name}, "queries": "$i", "as": {"output": "b"}}, {"op": "add", "x": "$a", "y": "$b", "as": "y"}]
+            plan = self.plan(steps, ["y"], i={"dtype": dtype, "shape": [5]}).json()
+            self.assertEqual([step["results"][0]["shape"] for step in plan["steps"]], [[5, 1]] * 3)
+            stored = self.put_program("by_key", {"inputs": {"i": {"dtype": dtype, "shape": ["n"]}}, "steps": steps, "outputs": ["y"]}).json()
+            self.assertEqual(stored["outputs"][0]["shape"], ["n", 1])
+            self.assertEqual(self.values(self.call("by_key", {"i": keys[1:]})), {"y": [[4.0], [6.0]]})
+            self.request("DELETE", "/v1/programs/by_key")
+
     def test_what_would_be_refused(self):
         steps = [{"op": "stack", "inputs": ["$x"] * 64, "as": "y"}]
         plan = self.plan(steps, ["y"], x={"dtype": "float32", "shape": [1 << 26]}).json()
