@@ -10,7 +10,8 @@
 
 extern const struct td_task td_program_run_task, td_program_plan_task, td_stored_program_task;
 
-/* The op of such a call until its body is decoded. It has no inputs and no attributes. */
-extern const struct td_op td_posted_program;
+/* The op of a call that runs or plans a program, until its body is decoded. It has no inputs and no
+ * attributes. */
+extern const struct td_op td_posted_program, td_posted_plan;
 
 #endif

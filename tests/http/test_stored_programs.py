@@ -405,6 +405,20 @@ class Plans(ProgramTest):
         with_data = self.plan(steps, ["y", "z"], x={"dtype": "int8", "shape": [4]}, p=[0, 1, 1, 1]).json()
         self.assertEqual(with_data["outputs"]["z"]["shape"], [3])
 
+    def test_members_for_results_are_refused(self):
+        program = {"inputs": {"x": [1]}, "steps": [{"op": "exp", "x": "$x", "as": "y"}], "outputs": ["y"]}
+        for member, value in (("store", {"y": "kept"}), ("store", "kept"), ("response", "base64"), ("output_dtype", "float16")):
+            problem = self.assertProblem(self.post("/v1/programs/plan", {**program, member: value}), 400, "MALFORMED_REQUEST", pointer=f"/{member}")
+            self.assertEqual(problem["detail"], f'a plan has no member "{member}"; expected it in the call that runs the program')
+        problem = self.assertProblem(self.post("/v1/programs/plan?store=kept", program), 400, "MALFORMED_REQUEST", attribute="store")
+        self.assertEqual(problem["detail"], 'programs/plan has no query parameter "store"; expected device, timing')
+        problem = self.assertProblem(self.post("/v1/programs/plan", {**program, "output": ["y"]}), 400, "MALFORMED_REQUEST", did_you_mean="outputs")
+        self.assertEqual(problem["detail"], 'programs/plan has no member "output"; expected inputs, steps, outputs, device, timing')
+        self.assertProblem(self.post("/v1/programs/plan", {**program, "device": "gpu"}), 503, "DEVICE_UNAVAILABLE")
+        for query, members in (("?timing=1", {}), ("", {"timing": True})):
+            self.assertIn("compute", self.post(f"/v1/programs/plan{query}", {**program, **members}).headers["Server-Timing"])
+        self.assertNotIn("Server-Timing", self.post("/v1/programs/plan", program).headers)
+
     def test_the_costs_of_a_step_include_its_keys(self):
         self.assertStatus(self.request("PUT", "/v1/tensors/keyed", {"tensor": [[1.0, 2.0]] * 100, "keys": list(range(100))}), 201)
         self.addCleanup(self.request, "DELETE", "/v1/tensors/keyed")
