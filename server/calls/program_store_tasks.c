@@ -31,14 +31,13 @@ struct state {
 /* Refuses the names of paths next to the programs. */
 static td_status check_reserved(const struct td_call *call, const char *name, struct td_error *err)
 {
-    const size_t base = td_table_base(name);
-    if (!td_name_is("run", name, base) && !td_name_is("plan", name, base))
+    const bool is_path = !td_table_version(name);
+    if (!td_program_is_reserved(name))
         return TD_OK;
-    td_error_set(err, name[base] ? TD_INVALID_ARGUMENT : TD_METHOD_NOT_ALLOWED,
-                 "%s of '%s' is not allowed, because POST /v1/programs/run and /v1/programs/plan "
-                 "take a program in their body; a stored program needs another name",
-                 call->method, TD_SHOWN(name, strlen(name)));
-    if (!name[base])
+    td_error_set(err, is_path ? TD_METHOD_NOT_ALLOWED : TD_INVALID_ARGUMENT,
+                 "%s of '%s' is not allowed, because " TD_PROGRAM_RESERVED, call->method,
+                 TD_SHOWN(name, strlen(name)));
+    if (is_path)
         snprintf(err->allow, sizeof err->allow, "POST");
     return err->status;
 }

@@ -1,6 +1,7 @@
 #include "server/store/table_name.h"
 
 #include "api/text/unicode_name.h"
+#include "kernels/name.h"
 #include "kernels/shown_text.h"
 
 #include <stdio.h>
@@ -107,6 +108,12 @@ bool td_is_program_name(const char *name, size_t length)
 bool td_program_name(const char *program, char name[TD_TENSOR_NAME])
 {
     return td_table_part_name(program, "program", name);
+}
+
+bool td_program_is_reserved(const char *program)
+{
+    const size_t base = td_table_base(program);
+    return td_name_is("run", program, base) || td_name_is("plan", program, base);
 }
 
 const char *td_named_text(const char *name, size_t length, struct td_named *out)
