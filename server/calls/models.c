@@ -335,6 +335,8 @@ td_status td_model_find(struct td_call *call, struct td_oip_model *out)
         return is_program ? status : check_op_version(call);
     }
     const td_status status = find_table(call, &listing);
+    if (is_reserved(call->table.model, strlen(call->table.model)))
+        return status;
     if (status == TD_UNKNOWN_OP || status == TD_NOT_FOUND) {
         const td_status program = find_program(call, call->table.model, out, &is_program);
         if (is_program)
@@ -547,20 +549,36 @@ td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
     return TD_OK;
 }
 
-/* Logs a tensor whose model is reserved or takes the place of an op, unless the maximum number of
- * lines is reached. */
-static void log_name(struct td_services *services, const char *name, int *logged)
+/* True if the name is reserved or the name of an op, unless the maximum number of lines is
+ * reached. */
+static bool must_log(const char *name, int *logged)
 {
     const size_t length = td_table_base(name);
+    return (is_reserved(name, length) || td_op_named(name, length)) && (*logged)++ < TD_SCAN_LINES;
+}
+
+static void log_table(struct td_services *services, const char *name, int *logged)
+{
     const struct td_log_field tensor = TD_TEXT("tensor", name);
-    if (!is_reserved(name, length) && !td_op_named(name, length))
+    if (!must_log(name, logged))
         return;
-    if ((*logged)++ >= TD_SCAN_LINES)
-        return;
-    if (is_reserved(name, length))
+    if (is_reserved(name, td_table_base(name)))
         td_log(&services->log, TD_LOG_WARN, "table_is_no_model", tensor);
     else
         td_log(&services->log, TD_LOG_WARN, "table_replaces_op", tensor);
+}
+
+/* A program takes the place of an op only under its own name, not as one of its versions. */
+static void log_program(struct td_services *services, const char *name, int *logged)
+{
+    const struct td_log_field program = TD_TEXT("program", name);
+    const bool reserved = is_reserved(name, td_table_base(name));
+    if ((!reserved && td_table_version(name)) || !must_log(name, logged))
+        return;
+    if (reserved)
+        td_log(&services->log, TD_LOG_WARN, "program_is_no_model", program);
+    else
+        td_log(&services->log, TD_LOG_WARN, "program_replaces_op", program);
 }
 
 void td_models_log_names(struct td_services *services)
@@ -575,9 +593,11 @@ void td_models_log_names(struct td_services *services)
     if (read_named(&catalog, &arena, &named, &err) == TD_OK) {
         for (int i = 0; i < named.n_tensors; i++)
             if (has_rows(&named.tensors[i]))
-                log_name(services, named.tensors[i].name, &logged);
+                log_table(services, named.tensors[i].name, &logged);
         for (int i = 0; i < named.n_aliases; i++)
-            log_name(services, named.aliases[i].name, &logged);
+            log_table(services, named.aliases[i].name, &logged);
+        for (int i = 0; i < named.n_programs; i++)
+            log_program(services, named.programs[i].name, &logged);
     }
     td_arena_reset(&arena);
 }
