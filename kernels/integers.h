@@ -1,7 +1,8 @@
-/* integers.h - minimum, maximum, products, and division that rounds up, for extents, blocks and
- * strides.
+/* integers.h - minimum, maximum, products, division that rounds up, and sums and products that
+ * saturate, for extents, blocks, strides, bytes and FLOPs.
  *
- * Bounds     Operands are counts of at least 0, divisors are at least 1, and sums are below 2^63.
+ * Bounds     Operands are counts of at least 0, divisors are at least 1, and sums of int64_t are
+ *            below 2^63.
  * Threads    Pure functions. */
 #ifndef TD_KERNELS_INTEGERS_H
 #define TD_KERNELS_INTEGERS_H
@@ -37,6 +38,19 @@ static inline uint64_t td_capped_product(uint64_t a, uint64_t b)
     const uint64_t most = UINT64_MAX / 8;
     uint64_t product;
     return __builtin_mul_overflow(a, b, &product) || product > most ? most : product;
+}
+
+/* Adds or multiplies counts, saturating at UINT64_MAX. */
+static inline uint64_t td_saturating_add(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static inline uint64_t td_saturating_mul(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
 /* Returns the absolute value, for example of a stride. */

@@ -191,7 +191,8 @@ struct td_attr_spec {
     int64_t default_int;
     double default_float; /* TD_ATTR_FLOAT */
     /* The documented default, such as "batch_dims", if the default depends on the call and the op
-     * reads attrs_set. Always set for TD_ATTR_INTS and TD_ATTR_TEXT. */
+     * reads attrs_set. Always set for TD_ATTR_INTS and TD_ATTR_TEXT. A text of TD_ATTR_INTS that
+     * starts with '[' is a list of numbers in JSON. */
     const char *default_text;
     size_t offset; /* in the attrs struct */
 };

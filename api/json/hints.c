@@ -154,9 +154,7 @@ static void hint_strings(const struct td_request *request, const struct td_input
  * input, on which all others depend. */
 static bool may_concern(const struct td_input_spec *spec, int i, const struct td_error *err)
 {
-    const size_t length = strlen(spec->name);
-    return i == 0 || (strncmp(err->input, spec->name, length) == 0 &&
-                      (err->input[length] == '\0' || err->input[length] == '['));
+    return i == 0 || td_name_is(spec->name, err->input, strcspn(err->input, "["));
 }
 
 void td_json_hint_inputs(const struct td_request *request, struct td_error *err)

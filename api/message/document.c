@@ -58,9 +58,11 @@ cJSON *td_document_count(uint64_t value)
     return cJSON_CreateRaw(text);
 }
 
-/* Returns the default value as JSON: a number, a name, or default_text. */
+/* Returns the default value as JSON: a number, a list, a name, or default_text. */
 static cJSON *default_value(const struct td_attr_spec *spec)
 {
+    if (spec->default_text && spec->kind == TD_ATTR_INTS && spec->default_text[0] == '[')
+        return cJSON_CreateRaw(spec->default_text);
     if (spec->default_text)
         return cJSON_CreateString(spec->default_text);
     switch (spec->kind) {

@@ -67,6 +67,11 @@ struct td_request {
     /* True if the request changes the table that the path names. The query string can then have
      * TD_PERSIST. */
     bool is_change;
+    /* True for a step of a program. The program has the common members. */
+    bool is_step;
+    /* The members that are not inputs, attributes or common members, such as the steps of a
+     * program. Ends with NULL. NULL if there are none. */
+    const char *const *other_members;
 };
 
 /* Looks up a resident tensor. On success, *out describes the tensor and the arena holds a reference

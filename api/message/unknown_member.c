@@ -17,7 +17,7 @@ static bool lacks_input(const struct td_request *request, const char *name)
     return false;
 }
 
-enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + TD_COMMON_MEMBER_COUNT + 2 };
+enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + TD_COMMON_MEMBER_COUNT + 8 };
 
 /* True if `name` is the name of the input, or INPUT.ref or INPUT.0.ref as in the metadata of
  * safetensors. */
@@ -76,9 +76,12 @@ td_status td_unknown_member(const struct td_request *request, const char *name, 
     const int keys = td_table_keys_input(request, TD_TABLE_KEYS, strlen(TD_TABLE_KEYS));
     if (inputs && keys >= 0 && !lacks_input(request, TD_TABLE_KEYS))
         names[n++] = TD_TABLE_KEYS;
+    for (int i = 0; inputs && request->other_members && request->other_members[i]; i++)
+        if (n < MAX_NAMES)
+            names[n++] = request->other_members[i];
     for (int i = 0; i < op->n_attrs && n < MAX_NAMES; i++)
         names[n++] = op->attrs[i].name;
-    for (int i = 0; i < TD_COMMON_MEMBER_COUNT && n < MAX_NAMES; i++)
+    for (int i = 0; !request->is_step && i < TD_COMMON_MEMBER_COUNT && n < MAX_NAMES; i++)
         if (td_common_member_allowed((enum td_common_member)i, td_request_n_choices(request)))
             names[n++] = td_common_member_names[i];
     if (request->is_change && td_name_is(TD_PERSIST, name, length)) {

@@ -15,6 +15,17 @@
 /* JSON schema for a time to live in seconds. */
 #define TTL "{'type':'integer','minimum':1,'maximum':" TD_TEXT_NUMBER(TD_STORE_TTL_MAX) "}"
 
+/* The members of a program that a call and a plan have, in a JSON schema. */
+#define PROGRAM_STEPS                                                                              \
+    "'steps':{'description':'The ops in order. A string $NAME in place of a tensor is an input "   \
+    "or an earlier result.','type':'array','minItems':1,'maxItems':256,'items':{'type':'object',"  \
+    "'required':['op','as'],'properties':{'op':{'type':'string'},'as':{'description':'The name "   \
+    "of the result, the names of a list, or the names by output.',"                                \
+    "'type':['string','array','object']}}}},"                                                      \
+    "'outputs':{'description':'The names of the results to return.','type':'array',"               \
+    "'minItems':1,'items':{'type':'string'}},"                                                     \
+    "'device':{'enum':['auto','cpu','gpu']},"
+
 struct component {
     const char *name, *json;
 };
@@ -85,20 +96,16 @@ static const struct component schemas[] = {
     { "ChangedAliases",
       "{'type':'object','required':['aliases','persisted'],'properties':{"
       "'aliases':{'$ref':'#/components/schemas/Targets'},'persisted':{'type':'boolean'}}}" },
-    { "Program",
-      "{'description':'Several ops in one call.','type':'object',"
-      "'required':['inputs','steps','outputs'],'properties':{"
-      "'inputs':{'description':'The inputs by name.','type':'object',"
-      "'additionalProperties':{'$ref':'#/components/schemas/Tensor'}},"
-      "'steps':{'description':'The ops in order. A string $NAME in place of a tensor is an input "
-      "or "
-      "an earlier result.','type':'array','minItems':1,'maxItems':256,'items':{'type':'object',"
-      "'required':['op','as'],'properties':{'op':{'type':'string'},'as':{'description':'The name "
-      "of the result, the names of a list, or the names by output.',"
-      "'type':['string','array','object']}}}},"
-      "'outputs':{'description':'The names of the results to return.','type':'array',"
-      "'minItems':1,'items':{'type':'string'}},"
-      "'device':{'enum':['auto','cpu','gpu']},'response':{'enum':['nested','flat','base64']}}}" },
+    { "Program", "{'description':'Several ops in one call.','type':'object',"
+                 "'required':['inputs','steps','outputs'],'properties':{"
+                 "'inputs':{'description':'The inputs by name.','type':'object',"
+                 "'additionalProperties':{'$ref':'#/components/schemas/Tensor'}}," PROGRAM_STEPS
+                 "'response':{'enum':['nested','flat','base64']}}}" },
+    { "ProgramToPlan",
+      "{'description':'A program whose inputs can have a dtype and a shape without data.',"
+      "'type':'object','required':['inputs','steps','outputs'],'properties':{"
+      "'inputs':{'description':'The inputs by name.','type':'object'}," PROGRAM_STEPS
+      "'timing':{'type':'boolean'}}}" },
     { "Outputs", "{'type':'object','required':['outputs'],'properties':{'outputs':{'type':'object',"
                  "'additionalProperties':{'$ref':'#/components/schemas/TypedTensor'}},"
                  "'bounds':{'description':'The steps in which a bounds policy replaced indices.',"

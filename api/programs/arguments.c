@@ -2,8 +2,10 @@
 
 #include "api/json/members.h"
 #include "api/json/values.h"
+#include "api/text/text.h"
 #include "kernels/shown_text.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define ATTR "attr"
@@ -50,27 +52,48 @@ td_status td_argument_read(struct td_json_source *source, const struct td_json_p
 static td_status refuse(const struct td_program_builder *builder, const struct td_json_path *path,
                         td_status status)
 {
-    if (status == TD_MALFORMED_REQUEST)
+    if (status == TD_MALFORMED_REQUEST || status == TD_RESOURCE_LIMIT)
         td_json_set_pointer(path, builder->source.err);
     return status;
 }
 
 static td_status too_many(const struct td_program_builder *builder, int most)
 {
-    return td_error_resource(builder->source.err, "arguments", (uint64_t)most + 1, (uint64_t)most,
-                             "the program");
+    td_error_resource(builder->source.err, "arguments", (uint64_t)most + 1, (uint64_t)most,
+                      "the program");
+    td_error_hint(builder->source.err, "one argument can set attributes of several steps");
+    return TD_RESOURCE_LIMIT;
 }
 
-/* Returns the place of an attribute of this kind after the others, or SIZE_MAX if there is none. */
+/* Returns the place of an attribute of this kind after the others, or SIZE_MAX if there is none. A
+ * place has 16 bytes, so a program has at most 8 arguments of any kinds. */
 static size_t place_of(const struct td_program_builder *builder, td_attr_kind kind)
 {
     const size_t size = td_attr_size(kind), place = (builder->arguments_size + 15) / 16 * 16;
     return place + size <= TD_ATTRS_SIZE ? place : SIZE_MAX;
 }
 
+/* Writes a list as td_attr_spec.default_text, such as "[0,-1]". */
+static const char *write_list(const int64_t *values, size_t count, struct td_arena *arena,
+                              struct td_error *err)
+{
+    enum { NUMBER = 21 }; /* a comma and an int64_t */
+    const size_t size = count * NUMBER + sizeof("[]");
+    char *list = td_arena_alloc(arena, size, 1, err);
+    struct td_text text = { .at = list, .end = list ? list + size : NULL };
+    if (!list)
+        return NULL;
+    td_text_string(&text, "[");
+    for (size_t i = 0; i < count; i++)
+        td_text_print(&text, "%s%" PRId64, i > 0 ? "," : "", values[i]);
+    td_text_add(&text, "]", sizeof("]"));
+    return list;
+}
+
 /* Copies a default to the descriptor, so that descriptions of the program show it. */
-static void document_default(const struct td_attr_spec *of, const struct td_op_args *args,
-                             struct td_attr_spec *spec)
+static td_status document_default(const struct td_attr_spec *of, const struct td_op_args *args,
+                                  struct td_attr_spec *spec, struct td_arena *arena,
+                                  struct td_error *err)
 {
     size_t size = 0;
     const void *value = td_op_attr_bytes(of, args, &size);
@@ -91,9 +114,15 @@ static void document_default(const struct td_attr_spec *of, const struct td_op_a
         memcpy(&choice, value, sizeof(choice));
         spec->default_int = choice;
         break;
-    default:
-        spec->default_text = "a value of the program";
+    case TD_ATTR_INTS:
+        spec->default_text = write_list(value, size / sizeof(int64_t), arena, err);
+        return spec->default_text ? TD_OK : err->status;
+    case TD_ATTR_TEXT:
+    case TD_ATTR_KIND_COUNT:
+        spec->default_text = td_arena_text(arena, value, size, err);
+        return spec->default_text ? TD_OK : err->status;
     }
+    return TD_OK;
 }
 
 static td_status add_first(struct td_program_builder *builder, const struct td_argument *argument,
@@ -103,7 +132,7 @@ static td_status add_first(struct td_program_builder *builder, const struct td_a
     const size_t place = place_of(builder, of->kind);
     if (builder->n_arguments == TD_MAX_ATTRS || place == SIZE_MAX)
         return too_many(builder, builder->n_arguments);
-    const td_status status =
+    td_status status =
         td_program_names_add(&builder->names, argument->name, argument->length, TD_PROGRAM_ARGUMENT,
                              -1, builder->source.arena, builder->source.err);
     if (status != TD_OK)
@@ -116,7 +145,9 @@ static td_status add_first(struct td_program_builder *builder, const struct td_a
     spec->required = !argument->has_default;
     spec->offset = place;
     if (argument->has_default)
-        document_default(of, args, spec);
+        status = document_default(of, args, spec, builder->source.arena, builder->source.err);
+    if (status != TD_OK)
+        return status;
     builder->uses[builder->n_arguments] = (struct td_argument_use){ step, attr };
     builder->arguments_size = place + td_attr_size(of->kind);
     *number = builder->n_arguments++;

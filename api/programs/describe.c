@@ -1,6 +1,7 @@
 #include "api/programs/describe.h"
 
 #include "api/message/document.h"
+#include "kernels/integers.h"
 #include "kernels/program/plan.h"
 
 #include <stdio.h>
@@ -191,10 +192,11 @@ static bool add_value(cJSON *list, const char *name, const struct td_program_pla
 
 static bool add_step_cost(cJSON *item, const struct td_program_plan *plan, int s)
 {
-    const struct td_cost cost = plan->program->steps[s].op->cost(&plan->steps[s].args);
+    const struct td_cost cost = td_program_step_cost(plan, s);
     return add_count(item, "flops", cost.flops) && add_count(item, "bytes_read", cost.bytes_read) &&
            add_count(item, "bytes_written", cost.bytes_written) &&
-           add_count(item, "workspace_bytes", cost.workspace + cost.workspace_per_thread);
+           add_count(item, "workspace_bytes",
+                     td_saturating_add(cost.workspace, cost.workspace_per_thread));
 }
 
 /* Adds how a step runs: "alone"; "shared" if its result shares the memory of its input; "fused" if
@@ -240,16 +242,11 @@ static bool add_plan_outputs(cJSON *document, const struct td_program_plan *plan
     return complete;
 }
 
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
 static uint64_t output_bytes(const struct td_op_args *args)
 {
     uint64_t sum = 0;
     for (int i = 0; i < args->n_outputs; i++)
-        sum = plus(sum, td_tensor_footprint(&args->outputs[i]));
+        sum = td_saturating_add(sum, td_tensor_footprint(&args->outputs[i]));
     return sum;
 }
 
@@ -288,10 +285,8 @@ td_status td_describe_program_plan(const struct td_op_args *args,
     const struct td_cost cost = args->op->cost(args);
     const uint64_t outputs = output_bytes(args);
     const uint64_t threads = limits->threads > 0 ? (uint64_t)limits->threads : 1;
-    uint64_t per_thread;
-    if (__builtin_mul_overflow(cost.workspace_per_thread, threads, &per_thread))
-        per_thread = UINT64_MAX;
-    const uint64_t peak = plus(outputs, plus(cost.workspace, per_thread));
+    const uint64_t per_thread = td_saturating_mul(cost.workspace_per_thread, threads);
+    const uint64_t peak = td_saturating_add(outputs, td_saturating_add(cost.workspace, per_thread));
     cJSON *document = cJSON_CreateObject();
     const bool complete =
         add_plan_outputs(document, plan) && add_count(document, "flops", cost.flops) &&

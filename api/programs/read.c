@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum part { INPUTS, STEPS, OUTPUTS, PARTS };
-static const char *const part_names[PARTS] = { "inputs", "steps", "outputs" };
+static const char *const part_names[PARTS + 1] = { "inputs", "steps", "outputs" };
 #define STORE "store"
 
 struct reader {
@@ -53,15 +53,20 @@ static struct td_json_path path_of(enum part part)
 
 /* ---- Parts ------------------------------------------------------------------------------- */
 
-/* Refuses a member that a stored program cannot have. */
+/* True for members that apply to a call, such as "device". */
+static bool is_option(struct td_json_name name, int n_outputs)
+{
+    return td_common_member_find(name.text, name.length, n_outputs) != TD_COMMON_MEMBER_COUNT;
+}
+
+/* Refuses a member that is not a part of a stored program or of a plan. */
 static td_status refuse_option(const struct reader *reader, const struct td_json_path *path,
                                struct td_json_name name)
 {
-    const bool is_option =
-        td_common_member_find(name.text, name.length, 2) != TD_COMMON_MEMBER_COUNT;
-    td_json_refuse(path, error_of(reader), "a stored program has no member \"%s\"; expected %s",
-                   TD_SHOWN(name.text, name.length),
-                   is_option ? "it in the call that runs the program" : "inputs, steps, outputs");
+    td_json_refuse(
+        path, error_of(reader), "%s has no member \"%s\"; expected %s",
+        reader->request ? "a plan" : "a stored program", TD_SHOWN(name.text, name.length),
+        is_option(name, 2) ? "it in the call that runs the program" : "inputs, steps, outputs");
     td_suggest(error_of(reader), name.text, name.length, part_names, PARTS);
     return TD_MALFORMED_REQUEST;
 }
@@ -71,7 +76,8 @@ static td_status read_option(struct reader *reader, const struct td_json_path *p
 {
     struct td_attr_value value;
     bool known = false;
-    if (!reader->request)
+    const bool is_plan = reader->builder->form == TD_PROGRAM_PLAN;
+    if (!reader->request || (is_plan && is_option(name, 2) && !is_option(name, 0)))
         return refuse_option(reader, path, name);
     td_status status = td_json_attr(scan_of(reader), arena_of(reader), &value, error_of(reader));
     if (status == TD_OK)
@@ -102,7 +108,8 @@ static td_status skip_part(void *context, const struct td_json_path *path, struc
         td_json_peek(scan_of(reader));
         return td_json_skip_unread(scan_of(reader), &reader->parts[part], error_of(reader));
     }
-    return reader->request && td_json_name_is(name, STORE) && td_json_peek(scan_of(reader)) == '{'
+    return reader->builder->form == TD_PROGRAM_RUN && td_json_name_is(name, STORE) &&
+                   td_json_peek(scan_of(reader)) == '{'
                ? skip_store(reader)
                : read_option(reader, path, name);
 }
@@ -341,7 +348,7 @@ static void describe_program(struct reader *reader)
 {
     struct td_program_builder *builder = reader->builder;
     *builder->program = (struct td_program){
-        .op = { .name = "programs/run",
+        .op = { .name = builder->form == TD_PROGRAM_PLAN ? "programs/plan" : "programs/run",
                 .summary = "Runs a program.",
                 .inputs = reader->specs,
                 .n_inputs = reader->n_inputs,
@@ -380,8 +387,10 @@ static td_status set_request(struct reader *reader)
 {
     struct td_request *request = reader->request;
     const struct td_common_members common = request->common;
+    const bool has_no_output = request->has_no_output;
     td_request_init(request, &reader->builder->program->op);
     request->common = common;
+    request->has_no_output = has_no_output;
     request->has_complex_base64 = reader->builder->source.has_complex_base64;
     for (int i = 0; i < reader->n_inputs; i++)
         request->args.inputs[i] = (struct td_operand){ &reader->tensors[i], 1 };
@@ -413,6 +422,7 @@ td_status td_program_read_request(td_program_form form, const char *body, size_t
 {
     struct reader reader = { .builder = begin(form, body, bytes, resolver, arena, err),
                              .request = request };
+    request->other_members = part_names;
     const td_status status = reader.builder ? read_program(&reader) : err->status;
     if (status != TD_OK)
         return status;

@@ -606,11 +606,13 @@ static td_status read_arguments(struct reader *reader)
 td_status td_step_read_arguments(struct td_program_builder *builder, int step,
                                  const struct td_json_path *steps)
 {
+    static const char *const members[] = { OP, AS, NULL };
     struct reader reader = { .builder = builder,
                              .number = step,
                              .path = { .up = steps, .index = step } };
     td_request_init(&reader.request, builder->steps[step].op);
-    reader.request.has_no_output = true;
+    reader.request.is_step = true;
+    reader.request.other_members = members;
     builder->source.scan = builder->texts[step].object.scan;
     return blame(&reader, read_arguments(&reader));
 }

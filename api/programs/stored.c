@@ -1,9 +1,8 @@
 #include "api/programs/stored.h"
 
 #include "api/programs/read.h"
-#include "kernels/op_check.h"
+#include "kernels/program/plan.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,12 +90,8 @@ static td_status find_table(const struct td_program *program, const struct td_pr
     program->values[table->value].is_missing = status != TD_OK;
     if (status == TD_OK || status == TD_MEMORY_EXHAUSTED)
         return status;
-    const struct td_program_step *step = &program->steps[table->step];
-    err->has_step = true;
-    err->step = table->step;
-    snprintf(err->as, sizeof(err->as), "%s", step->as);
-    snprintf(err->op, sizeof(err->op), "%s", step->op->name);
-    return td_error_at_input(err, status, "%s", table->input);
+    td_error_at_input(err, status, "%s", table->input);
+    return td_program_blame(program, table->step, status, err);
 }
 
 td_status td_stored_program_bind(const struct td_stored_program *stored, const char *name,

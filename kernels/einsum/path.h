@@ -23,6 +23,7 @@
 #define TD_KERNELS_EINSUM_PATH_H
 
 #include "kernels/einsum/equation.h"
+#include "kernels/integers.h"
 
 #define TD_PATH_EXACT 8
 
@@ -54,18 +55,5 @@ TD_MUST_CHECK td_status td_path_find(const struct td_labels *operands, int n,
                                      const struct td_labels *output, const int64_t *extent,
                                      struct td_arena *arena, struct td_pair *pairs,
                                      struct td_error *err);
-
-/* Adds or multiplies counts, saturating at UINT64_MAX. */
-static inline uint64_t td_saturating_add(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-static inline uint64_t td_saturating_mul(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
 
 #endif

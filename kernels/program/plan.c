@@ -1,5 +1,6 @@
 #include "kernels/program/plan.h"
 
+#include "kernels/integers.h"
 #include "kernels/key_dtype.h"
 #include "kernels/key_index/keyed_rows.h"
 #include "kernels/op_check.h"
@@ -25,12 +26,13 @@ td_status td_program_blame(const struct td_program *program, int step, td_status
 
 /* ---- One step ---------------------------------------------------------------------------- */
 
-/* True if infer reads the values of the input. */
+/* True if infer reads the values of the input. It widens 32-bit keys. Those of a step must be
+ * computed first; an input has its data, unless only shapes are described, as in a plan. */
 static bool needs_values(const struct td_input_spec *spec, bool by_keys,
-                         const struct td_tensor *tensor)
+                         const struct td_program_value *value, const struct td_tensor *tensor)
 {
-    return spec->sets_shape ||
-           ((by_keys || spec->role == TD_ROLE_KEY) && td_key_is_narrow(tensor->dtype));
+    return spec->sets_shape || (value->step >= 0 && (by_keys || spec->role == TD_ROLE_KEY) &&
+                                td_key_is_narrow(tensor->dtype));
 }
 
 /* True if the value is described, and has data if infer reads it. A constant that `complete` sets
@@ -42,8 +44,9 @@ static bool is_ready(const struct td_program_plan *plan, const struct td_input_s
     const struct td_tensor *tensor = &plan->values[v].tensor;
     if (value->step < 0 && v >= plan->program->op.n_inputs)
         return !value->is_missing;
-    return plan->values[v].is_known && (tensor->data || !needs_values(spec, by_keys, tensor) ||
-                                        (value->step < 0 && tensor->numel == 0));
+    return plan->values[v].is_known &&
+           (tensor->data || !needs_values(spec, by_keys, value, tensor) ||
+            (value->step < 0 && tensor->numel == 0));
 }
 
 /* True if the attributes that the step takes from the program have values. */
@@ -141,6 +144,17 @@ static td_status check_results(const struct td_program *program, int s,
     return td_op_output_form(program->steps[s].op) == TD_OUTPUT_NAMED
                ? check_named(program, s, args, err)
                : check_list(program, s, args, err);
+}
+
+struct td_cost td_program_step_cost(const struct td_program_plan *plan, int step)
+{
+    const struct td_op *op = plan->program->steps[step].op;
+    struct td_tensor **keys = plan->steps[step].keys;
+    struct td_cost cost = op->cost(&plan->steps[step].args);
+    for (int i = 0; keys && i < op->n_inputs; i++)
+        if (keys[i])
+            td_keyed_rows_add_cost(&plan->steps[step].args, keys[i], &cost);
+    return cost;
 }
 
 int td_program_result_count(const struct td_program_plan *plan, int step)
@@ -344,11 +358,6 @@ static bool needs_place(const struct td_program_plan *plan, int v)
            plan->values[v].tensor.dtype != TD_DTYPE_STRING;
 }
 
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 static td_status place_results(struct td_program_plan *plan, struct td_arena *arena,
                                struct td_error *err)
 {
@@ -362,8 +371,8 @@ static td_status place_results(struct td_program_plan *plan, struct td_arena *ar
             placements[count++] = (struct td_placement){
                 .bytes = plan->values[v].tensor.bytes,
                 .first = plan->steps[plan->program->values[v].step].first,
-                .last = larger(plan->steps[plan->program->values[v].step].last,
-                               plan->values[v].last_use),
+                .last = (int)td_larger(plan->steps[plan->program->values[v].step].last,
+                                       plan->values[v].last_use),
             };
     plan->block_bytes = td_place(placements, count, order);
     count = 0;

@@ -59,6 +59,9 @@ TD_MUST_CHECK td_status td_program_plan_make(const struct td_program *program,
 TD_MUST_CHECK td_status td_program_plan_step(struct td_program_plan *plan, int step,
                                              struct td_arena *arena, struct td_error *err);
 
+/* Returns the cost of a step that is described, including the search for the rows of its keys. */
+struct td_cost td_program_step_cost(const struct td_program_plan *plan, int step);
+
 /* Returns the number of results of a step that is described. An op with named outputs can leave out
  * the last outputs. */
 int td_program_result_count(const struct td_program_plan *plan, int step);

@@ -1,6 +1,6 @@
 #include "kernels/program/program.h"
 
-#include "kernels/key_index/keyed_rows.h"
+#include "kernels/integers.h"
 #include "kernels/program/plan.h"
 #include "kernels/program/run.h"
 #include "kernels/program/signature.h"
@@ -67,33 +67,23 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 static struct td_cost cost(const struct td_op_args *args)
 {
     const struct td_program_plan *plan = args->plan;
     struct td_cost sum = { .steps = (uint64_t)plan->program->n_steps, .single_threaded = true };
     for (int s = 0; s < plan->program->n_steps; s++) {
-        const struct td_op *op = plan->program->steps[s].op;
         if (!plan->steps[s].is_inferred)
             continue;
-        struct td_cost one = op->cost(&plan->steps[s].args);
-        for (int i = 0; plan->steps[s].keys && i < op->n_inputs; i++)
-            if (plan->steps[s].keys[i])
-                td_keyed_rows_add_cost(&plan->steps[s].args, plan->steps[s].keys[i], &one);
-        sum.bytes_read = plus(sum.bytes_read, one.bytes_read);
-        sum.bytes_written = plus(sum.bytes_written, one.bytes_written);
-        sum.random_reads = plus(sum.random_reads, one.random_reads);
-        sum.flops = plus(sum.flops, one.flops);
+        const struct td_cost one = td_program_step_cost(plan, s);
+        sum.bytes_read = td_saturating_add(sum.bytes_read, one.bytes_read);
+        sum.bytes_written = td_saturating_add(sum.bytes_written, one.bytes_written);
+        sum.random_reads = td_saturating_add(sum.random_reads, one.random_reads);
+        sum.flops = td_saturating_add(sum.flops, one.flops);
         sum.workspace = larger(sum.workspace, one.workspace);
         sum.workspace_per_thread = larger(sum.workspace_per_thread, one.workspace_per_thread);
         sum.single_threaded &= one.single_threaded;
     }
-    sum.workspace = plus(sum.workspace, plan->block_bytes);
+    sum.workspace = td_saturating_add(sum.workspace, plan->block_bytes);
     return sum;
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/program/run.h"
 
+#include "kernels/integers.h"
 #include "kernels/key_index/keyed_rows.h"
 #include "kernels/program/fuse.h"
 #include "kernels/program/plan.h"
@@ -58,8 +59,7 @@ static td_status begin(struct job *job, struct td_error *err)
 static td_status admit_output(struct job *job, const struct td_tensor *output, struct td_error *err)
 {
     const uint64_t limit = job->exec->output_limit;
-    if (__builtin_add_overflow(job->output_bytes, td_tensor_footprint(output), &job->output_bytes))
-        job->output_bytes = UINT64_MAX;
+    job->output_bytes = td_saturating_add(job->output_bytes, td_tensor_footprint(output));
     return job->output_bytes <= limit
                ? TD_OK
                : td_error_resource(err, "output_bytes", job->output_bytes, limit, "the output");
@@ -232,9 +232,7 @@ static td_status describe(struct job *job, int s, struct td_error *err)
     const td_status status = td_program_plan_step(job->plan, s, job->exec->arena, err);
     if (status != TD_OK)
         return status;
-    const uint64_t flops = op->cost(&job->plan->steps[s].args).flops;
-    if (__builtin_add_overflow(job->flops, flops, &job->flops))
-        job->flops = UINT64_MAX;
+    job->flops = td_saturating_add(job->flops, op->cost(&job->plan->steps[s].args).flops);
     return job->flops <= job->exec->flops_limit
                ? TD_OK
                : td_error_resource(err, "flops", job->flops, job->exec->flops_limit, "the program");

@@ -59,14 +59,14 @@ static void unknown_model(const char *name, struct td_error *err)
                     "POST /v2/repository/index");
 }
 
-/* Returns MODEL@VERSION, for example "movies@2". */
-static const char *with_version(struct td_call *call, struct td_error *err)
+/* Returns MODEL@VERSION with the version in the path, for example "movies@2". */
+static const char *with_version(struct td_call *call, const char *model, struct td_error *err)
 {
-    const struct td_path_table *table = &call->table;
-    const size_t size = strlen(table->model) + strlen(table->version) + sizeof "@";
+    const char *version = call->table.version;
+    const size_t size = strlen(model) + strlen(version) + sizeof "@";
     char *text = td_arena_alloc(&call->arena, size, 1, err);
     if (text)
-        snprintf(text, size, "%s@%s", table->model, table->version);
+        snprintf(text, size, "%s@%s", model, version);
     return text;
 }
 
@@ -85,7 +85,7 @@ static td_status get_version(struct td_call *call, struct td_tensor_listing *out
 {
     struct td_path_table *table = &call->table;
     struct td_error of_model = { 0 };
-    const char *name = with_version(call, err);
+    const char *name = with_version(call, table->model, err);
     if (!name)
         return TD_MEMORY_EXHAUSTED;
     const td_status absent = get(call, name, out, err);
@@ -103,26 +103,70 @@ static td_status get_version(struct td_call *call, struct td_tensor_listing *out
     return status == TD_OK || status == TD_TENSOR_NOT_FOUND ? absent : status;
 }
 
-/* True if the model has other versions. Called when the version in the path does not exist. */
-static bool has_others(struct td_call *call, const struct td_error *found)
+/* Maximum number of versions in an error. */
+enum { VERSIONS_SHOWN = 8 };
+
+struct versions {
+    const char *names[VERSIONS_SHOWN + 1]; /* the last one stands for all further versions */
+    int n;
+};
+
+static void add_version(struct versions *versions, const char *name)
 {
-    const struct td_path_table *table = &call->table;
-    const size_t length = strlen(table->model);
-    struct td_tensor_listing listing;
-    struct td_error err = { 0 };
-    if (!table->version)
-        return false;
-    return (strncmp(found->did_you_mean, table->model, length) == 0 &&
-            found->did_you_mean[length] == '@') ||
-           get(call, table->model, &listing, &err) == TD_OK;
+    const char *version = td_model_version(name);
+    for (int i = 0; i < versions->n; i++)
+        if (strcmp(versions->names[i], version) == 0)
+            return;
+    if (versions->n == VERSIONS_SHOWN)
+        version = "...";
+    if (versions->n <= VERSIONS_SHOWN)
+        versions->names[versions->n++] = version;
 }
 
-static td_status unknown_version(const struct td_path_table *table, struct td_error *err)
+/* Finds the versions of a table or of a program: the version that the model's name refers to, and
+ * all MODEL@VERSION. */
+static td_status find_versions(struct td_call *call, bool of_program, struct versions *out)
 {
-    td_error_set(err, TD_NOT_FOUND, "there is no version '%s' of model '%s'",
-                 TD_SHOWN(table->version, strlen(table->version)),
-                 TD_SHOWN(table->model, strlen(table->model)));
-    return TD_NOT_FOUND;
+    const struct td_catalog *catalog = &call->catalog;
+    const char *model = call->table.model;
+    char prefix[TD_TENSOR_NAME + 1];
+    struct td_tensor_listing current, *list;
+
+    int count;
+    bool more;
+    snprintf(prefix, sizeof prefix, "%.*s@", TD_TENSOR_NAME - 1, model);
+    const struct td_name_range all = { .prefix = prefix, .after = "" };
+    td_status status =
+        of_program ? td_catalog_get_program(catalog, model, &call->arena, &current, TD_IGNORED)
+                   : td_catalog_get(catalog, model, &call->arena, &current, TD_IGNORED);
+    out->n = 0;
+    if (status == TD_OK)
+        add_version(out, current.name);
+    status = of_program
+                 ? td_catalog_list_programs(catalog, &all, &call->arena, &list, &count, &more,
+                                            &call->error)
+                 : td_catalog_list(catalog, &all, &call->arena, &list, &count, &more, &call->error);
+    for (int i = 0; status == TD_OK && i < count; i++)
+        if (has_rows(&list[i]))
+            add_version(out, list[i].name);
+    return status;
+}
+
+/* Returns NOT_FOUND if the table or program has versions, but not the version in the path. Returns
+ * TD_OK, and leaves call->error unchanged, if it has none. */
+static td_status check_version(struct td_call *call, bool of_program)
+{
+    const struct td_path_table *table = &call->table;
+    struct versions versions;
+    char text[256];
+    const td_status status = table->version ? find_versions(call, of_program, &versions) : TD_OK;
+    if (status != TD_OK || !table->version || versions.n == 0)
+        return status;
+    return td_error_set(
+        &call->error, TD_NOT_FOUND, "there is no version '%s' of model '%s'; expected %s%s",
+        TD_SHOWN(table->version, strlen(table->version)),
+        TD_SHOWN(table->model, strlen(table->model)), versions.n > 1 ? "one of " : "",
+        td_names_text(versions.names, versions.n, text, sizeof text));
 }
 
 static td_status scalar(const struct td_tensor_listing *listing, struct td_error *err)
@@ -142,11 +186,9 @@ static td_status get_program(struct td_call *call, const char *model, const char
     const struct td_path_table *table = &call->table;
     *asked = model;
     if (table->version && !td_table_version(model)) {
-        const size_t size = strlen(model) + strlen(table->version) + sizeof "@";
-        char *name = td_arena_alloc(&call->arena, size, 1, err);
+        const char *name = with_version(call, model, err);
         if (!name)
             return TD_MEMORY_EXHAUSTED;
-        snprintf(name, size, "%s@%s", model, table->version);
         const td_status status =
             td_catalog_get_program(&call->catalog, name, &call->arena, out, err);
         *asked = name;
@@ -252,10 +294,10 @@ static td_status find_table(struct td_call *call, struct td_tensor_listing *out)
     call->error = found;
     if (status != TD_TENSOR_NOT_FOUND)
         return status;
-    if (has_others(call, &found))
-        return unknown_version(table, &call->error);
-    unknown_model(table->model, &call->error);
-    return TD_UNKNOWN_OP;
+    const td_status other = check_version(call, false);
+    if (other == TD_OK)
+        unknown_model(table->model, &call->error);
+    return other == TD_OK ? TD_UNKNOWN_OP : other;
 }
 
 /* Makes the table that has the name of the call's op, if there is one, the call's model. The router
@@ -293,9 +335,14 @@ td_status td_model_find(struct td_call *call, struct td_oip_model *out)
         return is_program ? status : check_op_version(call);
     }
     const td_status status = find_table(call, &listing);
+    if (is_reserved(call->table.model, strlen(call->table.model)))
+        return status;
     if (status == TD_UNKNOWN_OP || status == TD_NOT_FOUND) {
         const td_status program = find_program(call, call->table.model, out, &is_program);
-        return is_program ? program : status;
+        if (is_program)
+            return program;
+        const td_status other = status == TD_UNKNOWN_OP ? check_version(call, true) : TD_OK;
+        return other != TD_OK ? other : status;
     }
     if (status != TD_OK)
         return status;
@@ -359,18 +406,18 @@ static bool is_taken(const struct td_catalog *catalog, const char *name, size_t 
     return is_reserved(name, length) || td_catalog_has_table(catalog, base);
 }
 
-/* True if a program has this name, which has no version. */
-static bool is_program(const struct named *named, const char *name)
+/* True if a program, or an alias of a program, has this name, which has no version. It is then the
+ * model in place of an op. */
+static bool is_program(struct td_call *call, const char *name)
 {
-    for (int i = 0; i < named->n_programs; i++)
-        if (td_name_is(name, named->programs[i].name, td_table_base(named->programs[i].name)))
-            return true;
-    return false;
+    struct td_tensor_listing listing;
+    return td_catalog_get_program(&call->catalog, name, &call->arena, &listing, TD_IGNORED) ==
+           TD_OK;
 }
 
-/* True if the list contains the alias. If an alias has the name of its target's table, it is listed
- * as a version of that table. Aliases of programs are not tables. */
-static bool is_listed(const struct td_catalog *catalog, const struct td_alias_change *alias)
+/* True if the list contains the alias of a table. If an alias has the name of its target's table,
+ * it is listed as a version of that table. */
+static bool is_table_alias(const struct td_catalog *catalog, const struct td_alias_change *alias)
 {
     const size_t length = strlen(alias->name);
     if (is_reserved(alias->name, length) || td_is_program_name(alias->name, length) ||
@@ -378,6 +425,46 @@ static bool is_listed(const struct td_catalog *catalog, const struct td_alias_ch
         return false;
     return td_access_has_table(&catalog->access, alias->name, length) &&
            td_access_has_table(&catalog->access, alias->target, strlen(alias->target));
+}
+
+/* True if the list contains the alias of a program, under the same rules as for tables. Sets
+ * `program` to the name of the model. */
+static bool is_program_alias(const struct td_catalog *catalog, const struct td_alias_change *alias,
+                             char program[TD_TENSOR_NAME])
+{
+    char target[TD_TENSOR_NAME];
+    size_t length, target_length;
+    if (!td_table_of_program(alias->name, strlen(alias->name), program, &length) ||
+        !td_table_of_program(alias->target, strlen(alias->target), target, &target_length))
+        return false;
+    return !td_name_is(program, target, td_table_base(target)) &&
+           !is_taken(catalog, program, length) &&
+           td_access_has_table(&catalog->access, program, length) &&
+           td_access_has_table(&catalog->access, target, target_length);
+}
+
+/* Adds the models that are aliases of programs. */
+static td_status add_program_aliases(struct td_call *call, const struct named *named,
+                                     struct td_oip_entry *entries, int *count)
+{
+    char program[TD_TENSOR_NAME];
+    for (int i = 0; i < named->n_aliases; i++) {
+        const struct td_alias_change *alias = &named->aliases[i];
+        struct td_tensor_listing listing;
+
+        if (!is_program_alias(&call->catalog, alias, program))
+            continue;
+        const size_t length = strlen(program);
+        const char *name = td_arena_text(&call->arena, program, length, &call->error);
+        if (!name)
+            return call->error.status;
+        const td_status status =
+            td_catalog_get_program(&call->catalog, name, &call->arena, &listing, TD_IGNORED);
+        add_entry(entries, count, name, length, td_model_version(alias->target));
+        entries[*count - 1].reason = status == TD_OK ? why_not_ready(call, listing.tensor)
+                                                     : "the version of the alias cannot be read";
+    }
+    return TD_OK;
 }
 
 td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, int *count)
@@ -403,7 +490,7 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
     }
     for (int i = 0; i < named.n_aliases; i++) {
         const struct td_alias_change *alias = &named.aliases[i];
-        if (is_listed(&call->catalog, alias))
+        if (is_table_alias(&call->catalog, alias))
             add_entry(*entries, count, alias->name, strlen(alias->name),
                       td_model_version(alias->target));
     }
@@ -415,9 +502,11 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
         add_entry(*entries, count, name, length, td_model_version(name));
         (*entries)[*count - 1].reason = why_not_ready(call, named.programs[i].tensor);
     }
+    const td_status aliases = add_program_aliases(call, &named, *entries, count);
+    if (aliases != TD_OK)
+        return aliases;
     for (int i = 0; i < n_ops; i++)
-        if (!td_catalog_has_table(&call->catalog, ops[i]->name) &&
-            !is_program(&named, ops[i]->name))
+        if (!td_catalog_has_table(&call->catalog, ops[i]->name) && !is_program(call, ops[i]->name))
             add_entry(*entries, count, ops[i]->name, strlen(ops[i]->name), only_version);
     return TD_OK;
 }
@@ -460,20 +549,36 @@ td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
     return TD_OK;
 }
 
-/* Logs a tensor whose model is reserved or takes the place of an op, unless the maximum number of
- * lines is reached. */
-static void log_name(struct td_services *services, const char *name, int *logged)
+/* True if the name is reserved or the name of an op, unless the maximum number of lines is
+ * reached. */
+static bool must_log(const char *name, int *logged)
 {
     const size_t length = td_table_base(name);
+    return (is_reserved(name, length) || td_op_named(name, length)) && (*logged)++ < TD_SCAN_LINES;
+}
+
+static void log_table(struct td_services *services, const char *name, int *logged)
+{
     const struct td_log_field tensor = TD_TEXT("tensor", name);
-    if (!is_reserved(name, length) && !td_op_named(name, length))
+    if (!must_log(name, logged))
         return;
-    if ((*logged)++ >= TD_SCAN_LINES)
-        return;
-    if (is_reserved(name, length))
+    if (is_reserved(name, td_table_base(name)))
         td_log(&services->log, TD_LOG_WARN, "table_is_no_model", tensor);
     else
         td_log(&services->log, TD_LOG_WARN, "table_replaces_op", tensor);
+}
+
+/* A program takes the place of an op only under its own name, not as one of its versions. */
+static void log_program(struct td_services *services, const char *name, int *logged)
+{
+    const struct td_log_field program = TD_TEXT("program", name);
+    const bool reserved = is_reserved(name, td_table_base(name));
+    if ((!reserved && td_table_version(name)) || !must_log(name, logged))
+        return;
+    if (reserved)
+        td_log(&services->log, TD_LOG_WARN, "program_is_no_model", program);
+    else
+        td_log(&services->log, TD_LOG_WARN, "program_replaces_op", program);
 }
 
 void td_models_log_names(struct td_services *services)
@@ -488,9 +593,11 @@ void td_models_log_names(struct td_services *services)
     if (read_named(&catalog, &arena, &named, &err) == TD_OK) {
         for (int i = 0; i < named.n_tensors; i++)
             if (has_rows(&named.tensors[i]))
-                log_name(services, named.tensors[i].name, &logged);
+                log_table(services, named.tensors[i].name, &logged);
         for (int i = 0; i < named.n_aliases; i++)
-            log_name(services, named.aliases[i].name, &logged);
+            log_table(services, named.aliases[i].name, &logged);
+        for (int i = 0; i < named.n_programs; i++)
+            log_program(services, named.programs[i].name, &logged);
     }
     td_arena_reset(&arena);
 }

@@ -43,7 +43,7 @@ TD_MUST_CHECK td_status td_models_list(struct td_call *call, struct td_oip_entry
 TD_MUST_CHECK td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
                                           int *count);
 
-/* Logs, at startup, the tables whose names are reserved or are the names of ops. */
+/* Logs, at startup, the tables and programs whose names are reserved or are the names of ops. */
 void td_models_log_names(struct td_services *services);
 
 #endif

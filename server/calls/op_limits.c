@@ -1,6 +1,7 @@
 #include "server/calls/op_limits.h"
 
 #include "api/codec.h"
+#include "kernels/integers.h"
 #include "server/calls/reply_outputs.h"
 #include "server/calls/services.h"
 
@@ -12,19 +13,12 @@ td_status td_op_limits_name(struct td_call *call, td_status status, uint64_t lim
     return status;
 }
 
-/* Returns a + b, or SIZE_MAX on overflow. */
-static size_t plus(size_t a, uint64_t b)
-{
-    size_t sum;
-    return b <= SIZE_MAX && td_size_add(a, (size_t)b, &sum) ? sum : SIZE_MAX;
-}
-
 /* Returns the size of the outputs to send or store. */
 static size_t reply_bytes(const struct td_request *request)
 {
     size_t bytes = 0;
     for (int i = 0; i < td_request_n_outputs(request); i++)
-        bytes = plus(bytes, td_tensor_footprint(td_request_output(request, i)));
+        bytes = td_saturating_add(bytes, td_tensor_footprint(td_request_output(request, i)));
     return bytes;
 }
 
@@ -34,8 +28,8 @@ td_status td_op_limits_check_outputs(struct td_call *call, size_t *bytes)
     const uint64_t limit = (uint64_t)call->services->config.max_output;
     size_t computed = 0;
     for (int i = 0; i < args->n_outputs; i++)
-        computed = plus(computed, td_tensor_footprint(&args->outputs[i]));
-    *bytes = plus(computed, td_reply_outputs_converted(&call->request));
+        computed = td_saturating_add(computed, td_tensor_footprint(&args->outputs[i]));
+    *bytes = td_saturating_add(computed, td_reply_outputs_converted(&call->request));
     const size_t sent = reply_bytes(&call->request), larger = computed > sent ? computed : sent;
     if (larger <= limit)
         return TD_OK;
@@ -75,9 +69,7 @@ size_t td_op_limits_memory(const struct td_call *call, const struct td_admission
 {
     const struct td_cost *cost = &admission->cost;
     const uint64_t threads = cost->single_threaded ? 1 : (uint64_t)call->services->config.workers;
-    uint64_t scratch;
-    if (__builtin_mul_overflow(cost->workspace_per_thread, threads, &scratch))
-        scratch = UINT64_MAX;
-    return plus(plus(plus(admission->output_bytes, admission->encoded_bound), cost->workspace),
-                scratch);
+    const uint64_t reply = td_saturating_add(admission->output_bytes, admission->encoded_bound),
+                   scratch = td_saturating_mul(cost->workspace_per_thread, threads);
+    return td_saturating_add(reply, td_saturating_add(cost->workspace, scratch));
 }

@@ -31,14 +31,13 @@ struct state {
 /* Refuses names that are taken by other paths under /v1/programs. */
 static td_status check_reserved(const struct td_call *call, const char *name, struct td_error *err)
 {
-    const size_t base = td_table_base(name);
-    if (!td_name_is("run", name, base) && !td_name_is("plan", name, base))
+    const bool is_path = !td_table_version(name);
+    if (!td_program_is_reserved(name))
         return TD_OK;
-    td_error_set(err, name[base] ? TD_INVALID_ARGUMENT : TD_METHOD_NOT_ALLOWED,
-                 "%s of '%s' is not allowed, because POST /v1/programs/run and /v1/programs/plan "
-                 "take a program in their body; a stored program needs another name",
-                 call->method, TD_SHOWN(name, strlen(name)));
-    if (!name[base])
+    td_error_set(err, is_path ? TD_METHOD_NOT_ALLOWED : TD_INVALID_ARGUMENT,
+                 "%s of '%s' is not allowed, because " TD_PROGRAM_RESERVED, call->method,
+                 TD_SHOWN(name, strlen(name)));
+    if (is_path)
         snprintf(err->allow, sizeof err->allow, "POST");
     return err->status;
 }
@@ -104,14 +103,6 @@ static td_status accept_no_argument(struct td_call *call, const char *name, size
     return no_argument(call, name, length, NULL, 0);
 }
 
-/* Finds what is known about the program without inputs. */
-static td_status check(struct td_call *call)
-{
-    struct state *state = call->state;
-    return td_stored_program_check(state->stored, state->name, &call->catalog.resolver,
-                                   &call->arena, &state->signature, &call->error);
-}
-
 static td_status describe(struct td_call *call)
 {
     const struct state *state = call->state;
@@ -132,7 +123,7 @@ static td_status decode_get(struct td_call *call)
     td_status status =
         td_catalog_get_program(&call->catalog, state->name, &call->arena, listing, &call->error);
     if (status == TD_OK)
-        status = td_conditions_check_match(call, state->name, listing->etag);
+        status = td_conditions_check_match(call, state->tensor.write.name, listing->etag);
     if (status != TD_OK)
         return status;
     state->stored = td_stored_program_of(call->services, listing->tensor, &call->error);
@@ -210,7 +201,8 @@ static td_status decode_put(struct td_call *call)
     if (status != TD_OK)
         return status;
     state->stored = stored;
-    status = check(call);
+    status = td_stored_program_check(state->stored, state->name, &call->catalog.resolver,
+                                     &call->arena, &state->signature, &call->error);
     return status == TD_OK ? check_tables(call) : status;
 }
 

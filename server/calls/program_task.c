@@ -5,6 +5,7 @@
 #include "api/programs/read.h"
 #include "kernels/op_check.h"
 #include "server/calls/conditions.h"
+#include "server/calls/device_call.h"
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
 #include "server/calls/store_option.h"
@@ -16,6 +17,8 @@ const struct td_op td_posted_program = { .name = "programs/run",
                                          .outputs = results,
                                          .n_outputs = 1 };
 
+const struct td_op td_posted_plan = { .name = "programs/plan", .outputs = results, .n_outputs = 1 };
+
 static td_status begin(struct td_call *call)
 {
     const td_status status = td_op_begin(call);
@@ -26,15 +29,21 @@ static td_status begin(struct td_call *call)
                         "inputs as application/vnd.safetensors");
 }
 
-static td_status decode_body(struct td_call *call)
+/* Reads the program in the body, which becomes the op of the call. */
+static td_status read_program(struct td_call *call, td_program_form form)
 {
-    call->op = &td_posted_program;
-    const td_status status = td_program_read_request(TD_PROGRAM_RUN, call->body, call->body_bytes,
-                                                     &call->borrowed.resolver, &call->arena,
-                                                     &call->request, &call->error);
+    call->op = form == TD_PROGRAM_PLAN ? &td_posted_plan : &td_posted_program;
+    const td_status status =
+        td_program_read_request(form, call->body, call->body_bytes, &call->borrowed.resolver,
+                                &call->arena, &call->request, &call->error);
     if (status == TD_OK)
         call->op = call->request.op;
     return status;
+}
+
+static td_status decode_body(struct td_call *call)
+{
+    return read_program(call, TD_PROGRAM_RUN);
 }
 
 static td_status decode(struct td_call *call)
@@ -60,19 +69,14 @@ static td_status begin_plan(struct td_call *call)
 {
     const td_status status = begin(call);
     call->reply_format = TD_FORMAT_JSON;
+    call->request.has_no_output = true;
     return status == TD_OK ? td_conditions_refuse(call, TD_CHANGES_NOTHING) : status;
 }
 
 static td_status decode_plan(struct td_call *call)
 {
     td_borrowed_begin(&call->borrowed, &call->catalog.resolver, NULL);
-    call->op = &td_posted_program;
-    const td_status status = td_program_read_request(TD_PROGRAM_PLAN, call->body, call->body_bytes,
-                                                     &call->borrowed.resolver, &call->arena,
-                                                     &call->request, &call->error);
-    if (status == TD_OK)
-        call->op = call->request.op;
-    return status;
+    return read_program(call, TD_PROGRAM_PLAN);
 }
 
 static td_status encode_plan(struct td_call *call)
@@ -82,9 +86,11 @@ static td_status encode_plan(struct td_call *call)
                                            .max_flops = (uint64_t)config->max_flops,
                                            .max_output = (uint64_t)config->max_output,
                                            .memory = (uint64_t)config->memory_limit };
-    td_status status = td_borrowed_copy_indices(&call->request, &call->arena, &call->error);
+    td_status status = td_device_call_check(call);
     if (status == TD_OK)
-        status = td_program_of(call->op)->op.infer(&call->request.args, &call->arena, &call->error);
+        status = td_borrowed_copy_indices(&call->request, &call->arena, &call->error);
+    if (status == TD_OK)
+        status = call->op->infer(&call->request.args, &call->arena, &call->error);
     return status == TD_OK ? td_describe_program_plan(&call->request.args, &limits, &call->arena,
                                                       &call->reply, &call->error)
                            : status;

@@ -9,8 +9,8 @@
 
 extern const struct td_task td_program_run_task, td_program_plan_task, td_stored_program_task;
 
-/* The op of a call whose body contains a program, until the body is decoded. The op has no inputs
- * and no attributes. */
-extern const struct td_op td_posted_program;
+/* The op of a call whose body contains a program to run or to plan, until the body is decoded. The
+ * op has no inputs and no attributes. */
+extern const struct td_op td_posted_program, td_posted_plan;
 
 #endif

@@ -1,5 +1,7 @@
 #include "server/config/cgroup.h"
 
+#include "kernels/name.h"
+
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,10 +47,9 @@ static bool next_line(FILE *file, char **line, size_t *room)
 
 static bool list_has(const char *list, const char *word)
 {
-    const size_t length = strlen(word);
     for (; list; list = strchr(list, ',')) {
         list += *list == ',';
-        if (strncmp(list, word, length) == 0 && (list[length] == ',' || !list[length]))
+        if (td_name_is(word, list, strcspn(list, ",")))
             return true;
     }
     return false;
@@ -141,7 +142,8 @@ static bool goes_up(const char *path)
 static const char *path_in_mount(const char *group, const char *top)
 {
     const size_t length = strcmp(top, "/") == 0 ? 0 : strlen(top);
-    if (strncmp(group, top, length) != 0 || (group[length] != '/' && group[length]))
+    if (strlen(group) < length || memcmp(group, top, length) != 0 ||
+        (group[length] != '/' && group[length]))
         return NULL;
     group += length;
     return goes_up(group) ? NULL : strcmp(group, "/") == 0 ? "" : group;

@@ -97,7 +97,7 @@ static const struct route {
 #undef TD_OP
     { POST, "/v1/programs/run", TD_ACCESS_READ, NULL, &td_program_run_task, &td_posted_program,
       TD_OPERATION_RUN_PROGRAM },
-    { POST, "/v1/programs/plan", TD_ACCESS_READ, NULL, &td_program_plan_task, &td_posted_program,
+    { POST, "/v1/programs/plan", TD_ACCESS_READ, NULL, &td_program_plan_task, &td_posted_plan,
       TD_OPERATION_PLAN },
     { GET, "/v1/programs", TD_ACCESS_READ, NULL, &td_program_list_task, NULL,
       TD_OPERATION_LIST_PROGRAMS },

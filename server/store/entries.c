@@ -484,9 +484,10 @@ td_status td_store_reserve_name(struct td_store *store, struct td_version *versi
     if (claimed)
         return td_alias_conflict(version->name, err);
     const td_status status = found ? TD_OK : check_count(count + 1, err);
-    return found || status != TD_OK ? status
-                                    : td_error_set(err, TD_MEMORY_EXHAUSTED,
-                                                   "no memory for the name '%s'", version->name);
+    return found || status != TD_OK
+               ? status
+               : td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the name of %s",
+                              TD_NAMED(version->name));
 }
 
 void td_store_unreserve_name(struct td_store *store, struct td_version *version)

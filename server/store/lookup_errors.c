@@ -165,15 +165,14 @@ static td_status check_file(struct td_store *store, const char *name, struct td_
     set_subject(&subject, name, strlen(name));
     return refused.own
                ? td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              "the file %s of '%s' %s; put the %s with ?persist=1, or replace "
+                              "the file %s of %s %s; put the %s with ?persist=1, or replace "
                               "the file and send "
                               "SIGHUP",
-                              refused.file, subject.name, refused.reason,
-                              subject.is_program ? "program" : "tensor")
+                              refused.file, TD_NAMED(name), refused.reason, td_named_kind(name))
                : td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              "there is no resident tensor '%s', but it might be in %s, which %s; "
+                              "there is no %s '%s', but it might be in %s, which %s; "
                               "repair or remove that file and send SIGHUP",
-                              name, refused.file, refused.reason);
+                              subject.kind, subject.name, refused.file, refused.reason);
 }
 
 /* Returns DEVICE_UNAVAILABLE for NAME@V if the version folder V is refused, because the names in

@@ -2,6 +2,7 @@
 
 #include "kernels/name.h"
 #include "server/store/etag.h"
+#include "server/store/table_name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,17 +75,17 @@ static td_status refuse(const char *name, const char *header, const char *list, 
     if (etag && strcmp(header, "If-None-Match") == 0)
         td_error_set(err, TD_PRECONDITION_FAILED,
                      strchr(list, '*')
-                         ? "'%s' exists, but If-None-Match: * requires that it does not; send "
+                         ? "%s exists, but If-None-Match: * requires that it does not; send "
                            "If-Match with its ETag to replace it if it has not changed"
-                         : "'%s' still has an ETag that If-None-Match lists",
-                     name);
+                         : "%s still has an ETag that If-None-Match lists",
+                     TD_NAMED(name));
     else if (etag)
-        td_error_set(err, TD_PRECONDITION_FAILED, "%s does not match the current version of '%s'%s",
-                     header, name,
+        td_error_set(err, TD_PRECONDITION_FAILED, "%s does not match the current version of %s%s",
+                     header, TD_NAMED(name),
                      strstr(list, "W/") ? "; a weak ETag, W/\"...\", never matches" : "");
     else
         td_error_set(err, TD_PRECONDITION_FAILED,
-                     "%s requires a version of '%s', which does not exist", header, name);
+                     "%s requires a version of %s, which does not exist", header, TD_NAMED(name));
     if (etag)
         snprintf(err->etag, sizeof err->etag, "%s", etag);
     td_error_etag_of(err, etag ? name : "");

@@ -1,6 +1,7 @@
 #include "server/store/table_name.h"
 
 #include "api/text/unicode_name.h"
+#include "kernels/name.h"
 #include "kernels/shown_text.h"
 
 #include <stdio.h>
@@ -107,6 +108,27 @@ bool td_is_program_name(const char *name, size_t length)
 bool td_program_name(const char *program, char name[TD_TENSOR_NAME])
 {
     return td_table_part_name(program, "program", name);
+}
+
+bool td_program_is_reserved(const char *program)
+{
+    const size_t base = td_table_base(program);
+    return td_name_is("run", program, base) || td_name_is("plan", program, base);
+}
+
+const char *td_named_text(const char *name, size_t length, struct td_named *out)
+{
+    char program[TD_TENSOR_NAME];
+    if (td_table_of_program(name, length, program, &length))
+        snprintf(out->text, sizeof out->text, "the program '%s'", program);
+    else
+        snprintf(out->text, sizeof out->text, "'%s'", TD_SHOWN(name, length));
+    return out->text;
+}
+
+const char *td_named_kind(const char *name)
+{
+    return td_is_program_name(name, strlen(name)) ? "program" : "tensor";
 }
 
 bool td_table_of_part(const char *name, const char *part, char table[TD_TENSOR_NAME])

@@ -58,6 +58,24 @@ bool td_program_name(const char *program, char name[TD_TENSOR_NAME]);
 /* True if the name is the name of a program's tensor. */
 bool td_is_program_name(const char *name, size_t length);
 
+/* True if no program can have this name, NAME or NAME@VERSION, because NAME is that of a path next
+ * to the programs. The reason is a clause for errors. */
+bool td_program_is_reserved(const char *program);
+#define TD_PROGRAM_RESERVED                                                                        \
+    "POST /v1/programs/run and /v1/programs/plan take a program in their body; a stored program "  \
+    "needs another name"
+
+/* Return what a name names, as errors show it: the name in quotes, such as "'movies'", or "the
+ * program 'rank'" for "rank.program"; and the kind, "tensor" or "program". */
+struct td_named {
+    char text[TD_TENSOR_NAME + 16];
+};
+const char *td_named_text(const char *name, size_t length, struct td_named *out);
+const char *td_named_kind(const char *name);
+
+/* Calls td_named_text with a buffer that lives until the end of the enclosing block. */
+#define TD_NAMED(name) td_named_text(name, strlen(name), &(struct td_named){ { 0 } })
+
 /* A table of integers can have parts: separate tensors that belong to its rows, such as "t.scale"
  * for the table "t". td_op_table_part in kernels/op.h returns the names of the parts, which are
  * also the names of the ops' inputs.

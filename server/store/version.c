@@ -25,7 +25,7 @@ struct td_version *td_version_new(const char *name, struct td_error *err)
 {
     struct td_version *version = calloc(1, sizeof *version);
     if (!version) {
-        td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the tensor '%s'", name);
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for %s", TD_NAMED(name));
         return NULL;
     }
     td_buffer_init(&version->base, NULL, 0, release_version);
@@ -153,10 +153,11 @@ td_status td_version_check(const struct td_version *version, struct td_error *er
     if (atomic_load(&version->integrity) == TD_INTEGRITY_DAMAGED)
         return td_error_set(
             err, TD_DEVICE_UNAVAILABLE,
-            "the file %s of '%s' is damaged: its bytes %" PRIu64 " to %" PRIu64
-            " do not match their checksum; put the tensor with ?persist=1, or replace the file and "
+            "the file %s of %s is damaged: its bytes %" PRIu64 " to %" PRIu64
+            " do not match their checksum; put the %s with ?persist=1, or replace the file and "
             "send SIGHUP",
-            version->file, version->name, version->damage_begin, version->damage_end - 1);
+            version->file, TD_NAMED(version->name), version->damage_begin, version->damage_end - 1,
+            td_named_kind(version->name));
     if (td_version_index_is_cut(version))
         return td_error_set(
             err, TD_DEVICE_UNAVAILABLE,
@@ -165,10 +166,10 @@ td_status td_version_check(const struct td_version *version, struct td_error *er
             "again later. If this error remains, send SIGHUP",
             version->name, version->keys->file);
     return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                        "the file %s of '%s' was truncated while it was served, or cannot be "
-                        "read; put the tensor with ?persist=1, or replace the file and send SIGHUP",
+                        "the file %s of %s was truncated while it was served, or cannot be "
+                        "read; put the %s with ?persist=1, or replace the file and send SIGHUP",
                         is_cut(version->range) ? version->file : version->keys->file,
-                        version->name);
+                        TD_NAMED(version->name), td_named_kind(version->name));
 }
 
 td_status td_version_copy(struct td_store *store, struct td_version *version,

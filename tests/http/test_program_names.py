@@ -11,7 +11,8 @@ class ProgramNames(HttpTest):
 
     @classmethod
     def setUpClass(cls):
-        for file in ("score.program.json", "score@1.program.json", "old@1.program.json", "score.program.npy"):
+        for file in ("score.program.json", "score@1.program.json", "old@1.program.json", "score.program.npy", "run.program.json", "plan@1.program.json",
+                     "stats.program.json", "gelu.program.json", "tanh@1.program.json"):
             with open(os.path.join(cls.folder, file), "wb") as out:
                 out.write(npy("<f4", (2,), struct.pack("<2f", 1, 2)) if file.endswith(".npy") else TEXT)
         super().setUpClass()
@@ -19,6 +20,7 @@ class ProgramNames(HttpTest):
     def setUp(self):
         with Client(shared(*self.options)) as client:  # compiles the programs of the folder, which then stay in memory
             client.request("POST", "/v2/repository/index", b"")
+            client.request("GET", "/v1/programs/stats")  # not in the index
         super().setUp()
 
     def test_no_route_takes_it_for_a_tensor(self):
@@ -56,9 +58,29 @@ class ProgramNames(HttpTest):
 
     def test_another_file_of_the_name_is_a_problem(self):
         problems = self.get("/v1/aliases").json()["problems"]
-        self.assertEqual([p["source"] for p in problems], ["score.program.npy"])
+        reasons = {p["source"]: p["reason"] for p in problems}
+        self.assertEqual(sorted(reasons), ["plan@1.program.json", "run.program.json", "score.program.npy"])
         self.assertIn("'score.program' is the name of the program 'score', not of a tensor; a program is read from its text in score.program.json",
-                      problems[0]["reason"])
+                      reasons["score.program.npy"])
+
+    def test_a_program_that_no_call_can_reach_is_a_problem(self):
+        reasons = {p["source"]: p["reason"] for p in self.get("/v1/aliases").json()["problems"]}
+        for name in ("run", "plan@1"):
+            self.assertIn(f"no program can have the name '{name}', because POST /v1/programs/run and /v1/programs/plan take a program in their body",
+                          reasons[f"{name}.program.json"])
+            self.assertIn(self.get(f"/v2/models/{name}").status, (400, 404, 503))
+        self.assertEqual([p["name"] for p in self.get("/v1/programs").json()["programs"]], ["gelu", "old@1", "score", "score@1", "stats", "tanh@1"])
+
+    def test_the_statistics_of_all_models_keep_their_path(self):
+        self.assertIn("model_stats", self.get("/v2/models/stats").json())
+        for path in ("/ready", "/versions/1", "/versions/2"):
+            reply = self.get(f"/v2/models/stats{path}")
+            self.assertEqual((reply.status, reply.json()["code"]), (404, "UNKNOWN_OP"))
+        self.assertStatus(self.post("/v1/programs/stats", {"x": [0, 0]}), 200)
+
+    def test_the_log_names_the_programs_at_the_start(self):
+        named = [(event["event"], event["program"]) for event in self.daemon.events() if event["event"].startswith("program_")]
+        self.assertEqual(named, [("program_replaces_op", "gelu"), ("program_is_no_model", "stats")])
 
     def test_an_alias_names_a_version_of_a_program(self):
         reply = self.post("/v1/aliases", {"set": {"new.program": "old.program@1"}})

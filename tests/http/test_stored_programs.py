@@ -60,6 +60,20 @@ class Stored(ProgramTest):
         self.put_program("form", text)
         self.assertIn(b'"program":' + text.strip(), self.get("/v1/programs/form").body)
 
+    def test_errors_call_a_program_by_its_name(self):
+        etag = self.put_program("named", BEST).json()["etag"]
+        other = '"0123456789abcdef"'
+        for method, headers, detail in (
+                ("PUT", {"If-None-Match": "*"}, "the program 'named' exists, but If-None-Match: * requires"),
+                ("PUT", {"If-None-Match": etag}, "the program 'named' still has an ETag"),
+                ("PUT", {"If-Match": other}, "If-Match does not match the current version of the program 'named'"),
+                ("DELETE", {"If-Match": other}, "If-Match does not match the current version of the program 'named'"),
+                ("GET", {"If-Match": other}, "If-Match does not match the current version of the program 'named'")):
+            problem = self.assertProblem(self.request(method, "/v1/programs/named", BEST if method == "PUT" else None, headers), 412, "PRECONDITION_FAILED")
+            self.assertTrue(problem["detail"].startswith(detail), problem["detail"])
+        problem = self.assertProblem(self.request("PUT", "/v1/programs/absent", BEST, {"If-Match": other}), 412, "PRECONDITION_FAILED")
+        self.assertEqual(problem["detail"], "If-Match requires a version of the program 'absent', which does not exist")
+
     def test_conditions_apply_to_writes(self):
         etag = self.put_program("best", BEST).json()["etag"]
         self.assertProblem(self.request("PUT", "/v1/programs/best", square(1), {"If-None-Match": "*"}), 412, "PRECONDITION_FAILED")
@@ -100,6 +114,16 @@ class Stored(ProgramTest):
         split = {"op": "dynamic_partition", "data": [1], "partitions": [0], "num_partitions": 5000, "as": ["y"] + [None] * 4999}
         self.assertProblem(self.request("PUT", "/v1/programs/many", {"inputs": {}, "steps": [split], "outputs": ["y"]}), 422, "RESOURCE_LIMIT",
                            resource="results", limit=4096)
+
+    def test_a_program_has_at_most_8_arguments(self):
+        def sums(n):
+            names = ["x"] + [f"y{i}" for i in range(n)]
+            return {"inputs": {"x": FLOATS}, "outputs": names[-1:],
+                    "steps": [{"op": "cumsum", "x": f"${names[i]}", "axis": {"attr": f"axis{i}", "default": 0}, "as": names[i + 1]} for i in range(n)]}
+        self.assertEqual(len(self.put_program("sums", sums(8)).json()["arguments"]), 8)
+        problem = self.assertProblem(self.request("PUT", "/v1/programs/sums", sums(9)), 422, "RESOURCE_LIMIT",
+                                     resource="arguments", needed=9, limit=8, step=8, pointer="/steps/8/axis")
+        self.assertIn("the program needs 9 arguments; the limit is 8; one argument can set attributes of several steps", problem["detail"])
 
     def test_programs_are_listed_in_pages(self):
         for name in ("list-b", "list-a", "list-a@2"):
@@ -147,6 +171,19 @@ class Calls(ProgramTest):
         self.assertProblem(self.call("best", {}), 422, "INVALID_ARGUMENT", input="x")
         self.assertProblem(self.call("best", {"x": [3], "k": 2}), 422, "INVALID_ARGUMENT", step=0)
         self.assertEqual(self.call("best", {"x": [3], "response": "base64"}).json()["outputs"]["best"]["base64"], "AABAQA==")
+
+    def test_the_defaults_of_arguments_are_described(self):
+        argument = lambda name, value: {"attr": name, "default": value}
+        steps = [{"op": "transpose", "x": "$x", "perm": argument("perm", [1, 0]), "as": "a"},
+                 {"op": "reshape", "x": "$a", "shape": argument("shape", [-1]), "as": "b"},
+                 {"op": "reduce_sum", "x": "$b", "axes": argument("axes", []), "keepdims": argument("keep", True), "as": "c"},
+                 {"op": "einsum", "equation": argument("equation", "...->..."), "inputs": ["$c"], "as": "d"},
+                 {"op": "cast", "x": "$d", "dtype": argument("to", "int8"), "as": "y"}]
+        expected = {"perm": [1, 0], "shape": [-1], "axes": [], "keep": True, "equation": "...->...", "to": "int8"}
+        described = self.put_program("defaults", {"inputs": {"x": {"dtype": "float32", "shape": ["n", "m"]}}, "steps": steps, "outputs": ["y"]}).json()
+        self.assertEqual({a["name"]: a["default"] for a in described["arguments"]}, expected)
+        parameters = self.get("/v2/models/defaults").json()["parameters"]
+        self.assertEqual({name: parameters[name]["default"] for name in expected}, expected)
 
     def test_an_argument_without_a_default_is_required(self):
         steps = [{"op": "top_k", "x": "$x", "k": {"attr": "k"}, "as": {"values": "best"}}, {"op": "slice", "x": "$best", "starts": [0], "stops": [1], "as": "y"}]
@@ -220,7 +257,8 @@ class Versions(ProgramTest):
 
     def test_a_version_never_changes(self):
         self.put_program("power@1", square(1))
-        self.assertProblem(self.request("PUT", "/v1/programs/power@1", square(2)), 409, "CONFLICT")
+        problem = self.assertProblem(self.request("PUT", "/v1/programs/power@1", square(2)), 409, "CONFLICT")
+        self.assertEqual(problem["detail"], "the program 'power@1' already exists, and versions never change; store another version of the program 'power'")
         self.assertEqual(self.values(self.call("power@1", {"x": [3]})), {"y0": [9.0]})
         self.assertProblem(self.call("power", {"x": [3]}), 404, "TENSOR_NOT_FOUND", did_you_mean="power@1")
 
@@ -235,8 +273,15 @@ class Versions(ProgramTest):
             flip = {"switched": f"switched@{version}", "switched.program": f"switched.program@{version}"}
             self.assertStatus(self.post("/v1/aliases", {"set": flip}), 200)
             self.assertEqual(self.values(self.call("switched", {"i": [1]})), {"z": expected})
-        self.assertProblem(self.request("PUT", "/v1/programs/switched", BEST), 409, "CONFLICT")
-        self.assertProblem(self.request("DELETE", "/v1/programs/switched@1"), 409, "CONFLICT")
+        for method, name, detail in (("PUT", "switched", "the program 'switched' is an alias, which has no text of its own; store a version, NAME@VERSION, "
+                                                         "and let the alias name it"),
+                                     ("DELETE", "switched@1", "an alias names the program 'switched@1': let the alias name another version")):
+            problem = self.assertProblem(self.request(method, f"/v1/programs/{name}", BEST if method == "PUT" else None), 409, "CONFLICT")
+            self.assertTrue(problem["detail"].startswith(detail), problem["detail"])
+        self.put_program("plain", BEST)
+        problem = self.assertProblem(self.post("/v1/aliases", {"set": {"plain.program": "switched.program@1"}}), 409, "CONFLICT")
+        self.assertEqual(problem["detail"], "'plain.program' is a program, so it cannot be an alias. Choose another name, or first delete the program, "
+                                            "which also removes its file")
         self.assertStatus(self.post("/v1/aliases", {"set": {"switched": None, "switched.program": None}}), 200)
 
     def test_programs_survive_in_the_data_folder(self):
@@ -280,7 +325,44 @@ class Models(ProgramTest):
             tensor = {"name": "x", "datatype": "FP32", "shape": [1], "data": [3]}
             reply = self.request("POST", path + "/infer", {"inputs": [tensor]}).json()
             self.assertEqual((reply["model_version"], reply["outputs"][0]["data"]), (str(version), [expected]))
-        self.assertEqual(self.get("/v2/models/powers/versions/3").status, 404)
+        for path in ("", "/ready", "/config", "/stats", "/infer"):
+            reply = self.request("POST" if path == "/infer" else "GET", f"/v2/models/powers/versions/3{path}", {"inputs": []} if path == "/infer" else None)
+            self.assertEqual((reply.status, reply.json()["code"]), (404, "NOT_FOUND"))
+            self.assertEqual(reply.json()["error"], "there is no version '3' of model 'powers'; expected one of 1, 2")
+
+    def test_an_unknown_version_of_a_program_names_the_versions(self):
+        unknown = lambda name: self.get(f"/v2/models/{name}/versions/x").json()["error"]
+        self.put_program("plain", BEST)
+        self.assertEqual(unknown("plain"), "there is no version 'x' of model 'plain'; expected 1")
+        for version in range(1, 11):
+            self.put_program(f"long@{version}", BEST)
+        self.assertEqual(unknown("long"), "there is no version 'x' of model 'long'; expected one of 1, 10, 2, 3, 4, 5, 6, 7, ...")
+        self.assertEqual(unknown("long@2"), "there is no version 'x' of model 'long@2'; expected 2")
+        self.assertStatus(self.post("/v1/aliases", {"set": {"short.program": "long.program@3"}}), 200)
+        self.addCleanup(self.post, "/v1/aliases", {"set": {"short.program": None}})
+        self.assertEqual(unknown("short"), "there is no version 'x' of model 'short'; expected 3")
+        self.assertIn("there is no model 'lon'", unknown("lon"))
+
+    def test_aliases_of_programs_are_in_the_index(self):
+        index = lambda: [m for m in self.request("POST", "/v2/repository/index", b"").json() if m["name"] in ("fresh", "stale", "aged", "gelu")]
+        def flip(**targets):
+            names = {f"{name}.program": target and f"{target[0]}.program@{target[1]}" for name, target in targets.items()}
+            self.assertStatus(self.post("/v1/aliases", {"set": names}), 200)
+        for version in (1, 2):
+            self.put_program(f"aged@{version}", BEST)
+        self.put_program("stale@1", LOOKUP)
+        self.addCleanup(flip, fresh=None, aged=None, gelu=None)
+        flip(fresh=("aged", 2), aged=("aged", 1), gelu=("stale", 1))
+        # An alias with the name of its program is one of the versions. As a model, it takes the place of the op.
+        expected = [("aged", "1", "READY"), ("aged", "2", "READY"), ("stale", "1", "UNAVAILABLE"), ("fresh", "2", "READY"), ("gelu", "1", "UNAVAILABLE")]
+        self.assertEqual(sorted((m["name"], m["version"], m["state"]) for m in index()), sorted(expected))
+        flip(fresh=("aged", 1))
+        self.assertIn(("fresh", "1"), [(m["name"], m["version"]) for m in index()])
+        self.assertEqual(self.get("/v2/models/fresh").json()["versions"], ["1"])
+        self.assertStatus(self.request("PUT", "/v1/tensors/fresh", [1, 2]), 201)
+        self.addCleanup(self.request, "DELETE", "/v1/tensors/fresh")
+        self.assertEqual([m["version"] for m in index() if m["name"] == "fresh"], ["1"])
+        self.assertEqual(self.get("/v2/models/fresh").json()["platform"], "tensord_table")
 
     def test_a_table_of_the_same_name_is_the_model(self):
         self.put_program("both", BEST)
@@ -325,6 +407,46 @@ class Plans(ProgramTest):
         self.assertEqual((plan["outputs"], plan["steps"][0]["results"]), ({"y": None, "z": None}, [None, None]))
         with_data = self.plan(steps, ["y", "z"], x={"dtype": "int8", "shape": [4]}, p=[0, 1, 1, 1]).json()
         self.assertEqual(with_data["outputs"]["z"]["shape"], [3])
+
+    def test_members_for_results_are_refused(self):
+        program = {"inputs": {"x": [1]}, "steps": [{"op": "exp", "x": "$x", "as": "y"}], "outputs": ["y"]}
+        for member, value in (("store", {"y": "kept"}), ("store", "kept"), ("response", "base64"), ("output_dtype", "float16")):
+            problem = self.assertProblem(self.post("/v1/programs/plan", {**program, member: value}), 400, "MALFORMED_REQUEST", pointer=f"/{member}")
+            self.assertEqual(problem["detail"], f'a plan has no member "{member}"; expected it in the call that runs the program')
+        problem = self.assertProblem(self.post("/v1/programs/plan?store=kept", program), 400, "MALFORMED_REQUEST", attribute="store")
+        self.assertEqual(problem["detail"], 'programs/plan has no query parameter "store"; expected device, timing')
+        problem = self.assertProblem(self.post("/v1/programs/plan", {**program, "output": ["y"]}), 400, "MALFORMED_REQUEST", did_you_mean="outputs")
+        self.assertEqual(problem["detail"], 'programs/plan has no member "output"; expected inputs, steps, outputs, device, timing')
+        self.assertProblem(self.post("/v1/programs/plan", {**program, "device": "gpu"}), 503, "DEVICE_UNAVAILABLE")
+        for query, members in (("?timing=1", {}), ("", {"timing": True})):
+            self.assertIn("compute", self.post(f"/v1/programs/plan{query}", {**program, **members}).headers["Server-Timing"])
+        self.assertNotIn("Server-Timing", self.post("/v1/programs/plan", program).headers)
+
+    def test_the_costs_of_a_step_include_its_keys(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/keyed", {"tensor": [[1.0, 2.0]] * 100, "keys": list(range(100))}), 201)
+        self.addCleanup(self.request, "DELETE", "/v1/tensors/keyed")
+        gather = lambda indices: {"op": "gather", "params": {"ref": "keyed"}, "indices": indices, "as": "y"}
+        ids = {"dtype": "int64", "shape": [50]}
+        by_row, by_key = (self.plan([gather(indices)], ["y"], i=ids).json() for indices in ("$i", {"keys": "$i"}))
+        for plan in by_row, by_key:
+            for cost in ("flops", "bytes_read", "bytes_written"):
+                self.assertEqual(plan[cost], plan["steps"][0][cost])
+        self.assertGreater(by_key["steps"][0]["bytes_read"], by_row["steps"][0]["bytes_read"])
+        self.assertEqual(by_key["steps"][0]["workspace_bytes"], 50 * 8)  # the row numbers
+
+    def test_keys_without_data_have_shapes(self):
+        for dtype, keys in (("int32", [1, 2, 3]), ("uint32", [1, 2, 3]), ("string", ["a", "b", "c"])):
+            name = f"rows-of-{dtype}"
+            self.assertStatus(self.request("PUT", f"/v1/tensors/{name}", {"tensor": [[1.0], [2.0], [3.0]], "keys": keys}), 201)
+            self.addCleanup(self.request, "DELETE", f"/v1/tensors/{name}")
+            steps = [{"op": "gather", "params": {"ref": name}, "indices": {"keys": "$i"}, "as": "a"},
+                     {"op": "lookup", "params": {"ref": name}, "queries": "$i", "as": {"output": "b"}}, {"op": "add", "x": "$a", "y": "$b", "as": "y"}]
+            plan = self.plan(steps, ["y"], i={"dtype": dtype, "shape": [5]}).json()
+            self.assertEqual([step["results"][0]["shape"] for step in plan["steps"]], [[5, 1]] * 3)
+            stored = self.put_program("by_key", {"inputs": {"i": {"dtype": dtype, "shape": ["n"]}}, "steps": steps, "outputs": ["y"]}).json()
+            self.assertEqual(stored["outputs"][0]["shape"], ["n", 1])
+            self.assertEqual(self.values(self.call("by_key", {"i": keys[1:]})), {"y": [[4.0], [6.0]]})
+            self.request("DELETE", "/v1/programs/by_key")
 
     def test_what_would_be_refused(self):
         steps = [{"op": "stack", "inputs": ["$x"] * 64, "as": "y"}]

@@ -128,7 +128,7 @@ class Documents(ModelTest):
             self.assertEqual((document["model_name"], document["model_version"]), (base, version))
             self.assertEqual((document["outputs"][0]["data"], reply.headers[TABLE]), ([value], f"{base}@{version}"))
         self.assertEqual(self.model(f"{base}@v1")["versions"], ["v1"])
-        self.assertError(self.get(f"/v2/models/{base}/versions/v3"), 404, "v3", base, code="NOT_FOUND")
+        self.assertError(self.get(f"/v2/models/{base}/versions/v3"), 404, "v3", base, "; expected one of v1, v2", code="NOT_FOUND")
         self.assertError(self.get(f"/v2/models/{base}"), 404, base, code="UNKNOWN_OP")
         self.assertLessEqual({(base, "v1"), (base, "v2")}, set(self.index()))
 
@@ -172,7 +172,7 @@ class Documents(ModelTest):
     def test_models_that_are_not_there(self):
         name, _ = self.put([1], "model-of-a-test")
         self.assertEqual(self.assertError(self.get("/v2/models/model-of-a-tes"), 404, code="UNKNOWN_OP")["did_you_mean"], name)
-        self.assertError(self.get(f"/v2/models/{name}/versions/2"), 404, name, "'2'", code="NOT_FOUND")
+        self.assertError(self.get(f"/v2/models/{name}/versions/2"), 404, name, "'2'", "; expected 1", code="NOT_FOUND")
         self.assertError(self.infer("model-of-a-tes", self.indices(0)), 404, code="UNKNOWN_OP")
         self.assertError(self.post("/v2/models/model-of-a-tes/trace/setting", b"{}"), 404, code="UNKNOWN_OP")
         self.assertError(self.post(f"/v2/models/{name}/trace/setting", b"{}"), 501)

@@ -138,15 +138,16 @@ static td_status check_alias(const struct td_store *store, const struct td_alias
 {
     const struct td_version *version;
     const bool known = td_alias_in(&store->aliases, alias->name, strlen(alias->name)) != NULL;
+    const char *kind = td_named_kind(alias->name);
     /* A hidden alias can be removed even though a tensor has its name. */
     if (!alias->target[0] && known)
         return TD_OK;
     if (td_store_use_locked(store, alias->name, &version) != TD_NAME_FREE)
         return td_error_set(
             err, TD_CONFLICT,
-            "'%s' is a tensor, so it cannot be an alias. Choose another name, or first delete "
-            "the tensor, which also removes its file",
-            alias->name);
+            "'%s' is a %s, so it cannot be an alias. Choose another name, or first delete the %s, "
+            "which also removes its file",
+            alias->name, kind, kind);
     return !alias->target[0] || is_in_folder(folder, alias->target)
                ? TD_OK
                : check_target(store, alias, persist, err);
@@ -299,9 +300,9 @@ td_status td_alias_check_condition(const struct td_store_write *write, const cha
     if (!header || may_know(write->access, target))
         return TD_OK;
     return td_access_forbid(write->access, err,
-                            "the token is not valid for the version that '%s' names, so %s "
+                            "the token is not valid for the version that %s names, so %s "
                             "cannot be compared with its ETag; leave %s out",
-                            write->name, header, header);
+                            TD_NAMED(write->name), header, header);
 }
 
 /* ---- DELETE of a version --------------------------------------------------------------------- */
@@ -314,10 +315,10 @@ td_status td_alias_begin_delete(struct td_store *store, const char *name, struct
         td_store_set_leaving_locked(store, name, true);
     pthread_rwlock_unlock(&store->lock);
     return named ? td_error_set(err, TD_CONFLICT,
-                                "an alias names '%s': let the alias name another version, or "
+                                "an alias names %s: let the alias name another version, or "
                                 "remove it, by POST /v1/aliases with {\"set\": {\"ALIAS\": "
                                 "\"NAME@VERSION\" or null}}; GET /v1/aliases lists the aliases",
-                                name)
+                                TD_NAMED(name))
                  : TD_OK;
 }
 

@@ -130,9 +130,9 @@ td_status td_alias_delete(struct td_store *store, const struct td_store_write *w
     if (write->writer && !write->writer->aliases)
         return td_error_set(
             err, TD_CONFLICT,
-            "'%s' was a tensor when the request arrived, but is now an alias; to delete the "
+            "'%s' was a %s when the request arrived, but is now an alias; to delete the "
             "alias, repeat the request",
-            write->name);
+            write->name, td_named_kind(write->name));
     if (!write->writer)
         td_alias_enter(store, &writer);
     const td_status status = delete_entered(store, write, persisted, err);

@@ -64,6 +64,11 @@ bool td_alias_target(struct td_store *store, const char *name, size_t length,
 
 td_status td_alias_conflict(const char *name, struct td_error *err)
 {
+    if (td_is_program_name(name, strlen(name)))
+        return td_error_set(err, TD_CONFLICT,
+                            "%s is an alias, which has no text of its own; store a version, "
+                            "NAME@VERSION, and let the alias name it",
+                            TD_NAMED(name));
     return td_error_set(err, TD_CONFLICT,
                         "'%s' is an alias, which has no data of its own; store a version, with its "
                         "keys as {\"tensor\": [...], \"keys\": [...]}, and let the alias name it",
@@ -87,9 +92,9 @@ td_status td_alias_check_hidden(struct td_store *store, const char *name, struct
     return hidden
                ? td_error_set(err, TD_CONFLICT,
                               "'%s' is an alias in %s, which a restart would serve instead of the "
-                              "tensor: remove it by POST /v1/aliases with {\"set\": "
+                              "%s: remove it by POST /v1/aliases with {\"set\": "
                               "{\"%s\": null}} first",
-                              name, TD_ALIASES_FILE, name)
+                              name, TD_ALIASES_FILE, td_named_kind(name), name)
                : TD_OK;
 }
 

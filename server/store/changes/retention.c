@@ -208,11 +208,11 @@ td_status td_store_check_retained(struct td_store *store, const char *name, bool
         keep(store, &kept, in_file)
             ? TD_OK
             : td_error_set(err, TD_CONFLICT,
-                           "'%s' would be removed at once, because --keep-versions keeps %" PRId64
+                           "%s would be removed at once, because --keep-versions keeps %" PRId64
                            " versions and all of these are newer; use a version that sorts after "
-                           "'%s' (numbers are compared by value), or start the daemon with a "
+                           "%s (numbers are compared by value), or start the daemon with a "
                            "larger --keep-versions",
-                           name, store->keep_versions, versions[0]->name);
+                           TD_NAMED(name), store->keep_versions, TD_NAMED(versions[0]->name));
     for (int i = 0; i < count; i++)
         td_buffer_unref(&versions[i]->base);
     free(versions);

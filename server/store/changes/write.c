@@ -1,3 +1,4 @@
+#include "kernels/integers.h"
 #include "server/store/aliases/alias_check.h"
 #include "server/store/aliases/alias_flip.h"
 #include "server/store/aliases/alias_list.h"
@@ -14,12 +15,6 @@
 #include "server/store/state.h"
 
 #include <string.h>
-
-/* Returns a + b, or UINT64_MAX if the sum overflows. */
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
 
 /* Returns RESOURCE_LIMIT if `bytes` bytes do not fit now in place of `replaced` bytes. */
 static td_status admit_bytes(struct td_store *store, uint64_t replaced, uint64_t bytes,
@@ -46,8 +41,7 @@ td_status td_store_admit_next(struct td_store *store, const struct td_store_writ
         status = td_data_dir_admit(store->dir, write->name, bytes, err);
     } else if (status == TD_OK) {
         totals->replaced += before ? before->held : 0;
-        if (__builtin_add_overflow(totals->bytes, bytes, &totals->bytes))
-            totals->bytes = UINT64_MAX;
+        totals->bytes = td_saturating_add(totals->bytes, bytes);
         status = admit_bytes(store, totals->replaced, totals->bytes, err);
     }
     td_buffer_unref(before ? &before->base : NULL);
@@ -218,12 +212,13 @@ td_status td_store_admit_keys(struct td_store *store, const struct td_store_writ
     if (status == TD_OK)
         status = td_keys_check(keys, write->name, &before->tensor.shape, err);
     if (status == TD_OK && write->persist)
-        status =
-            td_data_dir_admit(store->dir, write->name, plus(rows, td_keys_footprint(keys)), err);
+        status = td_data_dir_admit(store->dir, write->name,
+                                   td_saturating_add(rows, td_keys_footprint(keys)), err);
     else if (status == TD_OK)
         status = admit_bytes(
             store, before->held,
-            plus(before->held - td_version_keys_held(before), td_keys_footprint(keys)), err);
+            td_saturating_add(before->held - td_version_keys_held(before), td_keys_footprint(keys)),
+            err);
     td_buffer_unref(&before->base);
     return status;
 }

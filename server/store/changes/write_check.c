@@ -34,8 +34,9 @@ static td_status check_replace(const struct td_store_write *write, const struct 
         return TD_OK;
     return td_error_set(
         err, TD_CONFLICT,
-        "'%s' already exists, and versions never change; store another version of '%.*s'",
-        write->name, (int)td_table_base(write->name), write->name);
+        "%s already exists, and versions never change; store another version of %s",
+        TD_NAMED(write->name),
+        td_named_text(write->name, td_table_base(write->name), &(struct td_named){ { 0 } }));
 }
 
 td_status td_store_check_before(const struct td_store_write *write, const struct td_version *before,

@@ -253,9 +253,9 @@ td_status td_version_check_folder(const struct td_version *version, struct td_er
     const char *slash = version ? strchr(version->file, '/') : NULL;
     return slash ? td_error_set(
                        err, TD_FORBIDDEN,
-                       "'%s' comes from the folder %.*s, which can change only as a whole; set "
+                       "%s comes from the folder %.*s, which can change only as a whole; set "
                        "its aliases to other versions, remove the folder, and send SIGHUP",
-                       version->name, (int)(slash - version->file), version->file)
+                       TD_NAMED(version->name), (int)(slash - version->file), version->file)
                  : TD_OK;
 }
 

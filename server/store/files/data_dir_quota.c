@@ -5,6 +5,7 @@
  * replaced or added by hand. Without a quota, this costs nothing. With a quota, it takes about 1 us
  * per file, which is little compared with the two fsyncs of a write. A file that is being written
  * counts with its old or its new size, whichever is larger, because its writer can fail. */
+#include "kernels/integers.h"
 #include "server/store/files/data_dir_internal.h"
 
 #include <dirent.h>
@@ -17,11 +18,6 @@
 static int is_own(const struct dirent *item)
 {
     return td_data_file_is_own(item->d_name);
-}
-
-static uint64_t add(uint64_t a, uint64_t b)
-{
-    return a < UINT64_MAX - b ? a + b : UINT64_MAX;
 }
 
 /* Sets *bytes to the size of a file, or to 0 if the file does not exist or is not a regular file.
@@ -63,7 +59,7 @@ static int sum_files(const struct td_data_dir *dir, const char *file, uint64_t *
             reason = size_of(dir, name, replaced);
         else if (reason == 0 && !is_reserved(dir, name))
             reason = size_of(dir, name, &bytes);
-        *others = add(*others, bytes);
+        *others = td_saturating_add(*others, bytes);
         free(items[i]);
     }
     free(items);
@@ -72,7 +68,7 @@ static int sum_files(const struct td_data_dir *dir, const char *file, uint64_t *
         if (strcmp(one->file, file) == 0)
             continue;
         reason = size_of(dir, one->file, &bytes);
-        *others = add(*others, bytes > one->bytes ? bytes : one->bytes);
+        *others = td_saturating_add(*others, bytes > one->bytes ? bytes : one->bytes);
     }
     return reason;
 }
@@ -96,7 +92,7 @@ static td_status check_quota(struct td_data_dir *dir, const char *file, uint64_t
     const int reason = sum_files(dir, file, &others, &replaced);
     if (reason != 0)
         return td_data_disk_error(dir, file, reason, bytes, err);
-    const uint64_t needed = add(others, bytes);
+    const uint64_t needed = td_saturating_add(others, bytes);
     /* If the folder exceeds a lowered quota, files can still shrink. */
     if (needed <= dir->quota || bytes <= replaced)
         return TD_OK;

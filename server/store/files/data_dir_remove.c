@@ -122,9 +122,9 @@ static td_status hide(struct td_data_dir *dir, const char *name, struct hidden_f
     *done = restore(dir, &list[count - 1]) != 0;
     if (*done)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "'%s' is deleted, but the data folder can be neither fsynced (%s) "
+                            "%s is deleted, but the data folder can be neither fsynced (%s) "
                             "nor restored, so a power failure might undo the deletion",
-                            name, strerror(reason));
+                            TD_NAMED(name), strerror(reason));
     restore_others(dir, list, count - 1);
     return td_data_disk_error(dir, list[count - 1].file, reason, 0, err);
 }
@@ -157,7 +157,7 @@ td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own
     *had = *done = false;
     struct hidden_file *list = calloc(count_files(name) + 1, sizeof *list);
     if (!list)
-        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to delete '%s'", name);
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to delete %s", TD_NAMED(name));
     td_data_hold(dir);
     td_status status = find_files(dir, name, list, &count, err);
     if (status == TD_OK && own_only)

@@ -204,11 +204,10 @@ static td_status write_file(struct new_file *new, struct td_arena *arena,
     if (*done)
         note_renamed(new, &out->id);
     if (reason != 0 && *done)
-        status =
-            td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                         "'%s' is changed and %s is written, but the data folder can be neither "
-                         "fsynced (%s) nor restored, so a power failure might undo the change",
-                         new->name, new->file, strerror(reason));
+        status = td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                              "%s is changed and %s is written, but the data folder can be neither "
+                              "fsynced (%s) nor restored, so a power failure might undo the change",
+                              TD_NAMED(new->name), new->file, strerror(reason));
     else if (reason != 0)
         status = td_data_disk_error(new->dir, new->file, reason, new->content.bytes, err);
     if (status == TD_OK)

@@ -57,9 +57,15 @@ td_status td_data_check_name(const char *file, const char *name, struct td_error
     char program[TD_TENSOR_NAME];
     size_t length;
     const td_status status = td_name_check(name, err);
-    if (status != TD_OK || td_data_file_is(file, TD_PROGRAM_SUFFIX) ||
-        !td_table_of_program(name, strlen(name), program, &length))
+    if (status != TD_OK || !td_table_of_program(name, strlen(name), program, &length))
         return status;
+    const bool is_text = td_data_file_is(file, TD_PROGRAM_SUFFIX);
+    if (is_text && td_program_is_reserved(program))
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "no program can have the name '%s', because " TD_PROGRAM_RESERVED,
+                            program);
+    if (is_text)
+        return TD_OK;
     return td_error_set(err, TD_INVALID_ARGUMENT,
                         "'%s' is the name of the program '%s', not of a tensor; a program is read "
                         "from its text in %s" TD_PROGRAM_SUFFIX,

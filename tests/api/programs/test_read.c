@@ -172,6 +172,15 @@ static const struct {
       "top_k has no output \"value\"", "/steps/0/as/value", 0, "values" },
     { X "{'op':'negative','x':'$x','device':'cpu','as':'y'}" Y, TD_MALFORMED_REQUEST,
       "device belongs to the whole program, not to a step", "/steps/0/device", 0, "" },
+    { X "{'op':'negative','x':'$x','timng':1,'as':'y'}" Y, TD_MALFORMED_REQUEST,
+      "negative has no member \"timng\"; expected x, op, as", "/steps/0/timng", 0, "" },
+    { X "{'op':'cumsum','x':'$x','axes':1,'as':'y'}" Y, TD_MALFORMED_REQUEST,
+      "cumsum has no member \"axes\"; expected x, op, as, axis, exclusive, reverse",
+      "/steps/0/axes", 0, "axis" },
+    { "{'step':1,'inputs':{},'outputs':['y']}", TD_MALFORMED_REQUEST,
+      "posted has no member \"step\"; expected inputs, steps, outputs, device, response, "
+      "timing, store, store.ttl_s, output_dtype",
+      "/step", -1, "steps" },
     { X "{'op':'concat','inputs':'$x','as':'y'}" Y, TD_MALFORMED_REQUEST,
       "inputs is a string; expected a list", "/steps/0/inputs", 0, "" },
 };

@@ -102,6 +102,13 @@ static const struct {
       "'m.program' is the name of the program 'm', not of a tensor; a program is read from its "
       "text in m.program.json" },
     { "m@v.safetensors", "m:w.program@v", TD_INVALID_ARGUMENT, "m:w@v.program.json" },
+    { "run.program.json", "run.program", TD_INVALID_ARGUMENT,
+      "no program can have the name 'run', because POST /v1/programs/run and /v1/programs/plan "
+      "take a program in their body; a stored program needs another name" },
+    { "plan@v.program.json", "plan.program@v", TD_INVALID_ARGUMENT,
+      "no program can have the name 'plan@v'" },
+    { "runs.program.json", "runs.program", TD_OK, NULL },
+    { "run.tensord", "run", TD_OK, NULL },
     { "m b.program.json", "m b.program", TD_INVALID_ARGUMENT, "not a valid tensor name" },
     { "m@v.program.npy", "m@v.program", TD_INVALID_ARGUMENT,
       ".program must come before the '@', as in 'm.program@v'" },

@@ -130,3 +130,19 @@ TD_TEST(the_name_of_a_program_is_at_most_as_long_as_any)
     program[120] = 'a';
     ck_assert(!td_program_name(program, name));
 }
+
+static const struct {
+    const char *name, *text, *kind;
+} shown[] = {
+    { "movies", "'movies'", "tensor" },
+    { "score.program", "the program 'score'", "program" },
+    { "score.program@2", "the program 'score@2'", "program" },
+    { ".program", "'.program'", "tensor" },
+    { "", "''", "tensor" },
+};
+
+TD_TEST_EACH(errors_show_what_a_name_names, shown)
+{
+    ck_assert_str_eq(TD_NAMED(shown[_i].name), shown[_i].text);
+    ck_assert_str_eq(td_named_kind(shown[_i].name), shown[_i].kind);
+}
