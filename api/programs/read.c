@@ -310,7 +310,7 @@ static td_status read_outputs(struct reader *reader)
     return status;
 }
 
-/* Refuses an input or a result that nobody uses. */
+/* Refuses an input or a result that is never used. */
 static td_status check_uses(struct reader *reader)
 {
     const struct td_program_names *names = &reader->builder->names;
@@ -323,9 +323,9 @@ static td_status check_uses(struct reader *reader)
         const struct td_json_path step = { .up = &steps, .index = name->step };
         const struct td_json_path as = td_json_member(&step, "as", 2);
         return td_json_refuse(name->step < 0 ? &input : &as, error_of(reader),
-                              "nothing uses \"%s\"; remove it, or use it in a later step or in "
-                              "outputs",
-                              name->text);
+                              "nothing uses \"%s\"; remove it, or use it in a later step as "
+                              "\"$%s\", or in outputs",
+                              name->text, name->text);
     }
     return TD_OK;
 }

@@ -7,6 +7,7 @@
 #include "server/calls/services.h"
 #include "server/calls/table_reads.h"
 #include "server/store/aliases/aliases.h"
+#include "server/store/table_name.h"
 
 #include <string.h>
 
@@ -26,6 +27,17 @@ static td_status find_described(struct td_call *call, struct td_oip_model *out,
     return status == TD_OK && out->text ? td_model_describe_program(call, out, problem) : status;
 }
 
+/* Sends the call to a worker if the model can be a program, which is compiled and planned to
+ * describe it. */
+static td_status begin_model(struct td_call *call)
+{
+    char name[TD_TENSOR_NAME];
+    const char *model = call->table.model ? call->table.model : call->op->name;
+    call->schedule.must_queue =
+        td_program_name(model, name) && td_store_knows(call->services->store, name);
+    return TD_OK;
+}
+
 /* ---- metadata -------------------------------------------------------------------------------- */
 
 td_status td_oip_server_metadata(struct td_call *call)
@@ -34,7 +46,7 @@ td_status td_oip_server_metadata(struct td_call *call)
     return td_oip_describe_server(&server, &call->arena, &call->reply, &call->error);
 }
 
-td_status td_oip_model_ready(struct td_call *call)
+static td_status write_ready(struct td_call *call)
 {
     enum { SIZE = 256 }; /* large enough for the longest tensor name */
     struct td_oip_model model;
@@ -57,7 +69,7 @@ td_status td_oip_model_ready(struct td_call *call)
     return TD_OK;
 }
 
-td_status td_oip_model_metadata(struct td_call *call)
+static td_status write_metadata(struct td_call *call)
 {
     struct td_oip_model model;
     struct td_error problem;
@@ -67,7 +79,7 @@ td_status td_oip_model_metadata(struct td_call *call)
                : td_oip_describe_model(&model, &call->arena, &call->reply, &call->error);
 }
 
-td_status td_oip_model_config(struct td_call *call)
+static td_status write_config(struct td_call *call)
 {
     const struct td_oip_server server = server_properties(call);
     struct td_oip_model model;
@@ -159,7 +171,18 @@ td_status td_oip_model_stats(struct td_call *call)
     return call->op ? model_statistics(call) : all_statistics(call);
 }
 
+const struct td_task td_oip_ready_task = { .begin = begin_model, .encode = write_ready };
+const struct td_task td_oip_metadata_task = { .begin = begin_model, .encode = write_metadata };
+const struct td_task td_oip_config_task = { .begin = begin_model, .encode = write_config };
+
 /* ---- repository ------------------------------------------------------------------------------ */
+
+/* Sends the call to a worker, because the index compiles programs that have not run yet. */
+static td_status begin_index(struct td_call *call)
+{
+    call->schedule.must_queue = true;
+    return TD_OK;
+}
 
 /* Checks the body of an index request. Index, load and unload have small bodies and could reply at
  * once. They are tasks that reply in encode, so compressed bodies are accepted. */
@@ -168,7 +191,7 @@ static td_status read_index(struct td_call *call)
     return td_oip_check_index(call->body, call->body_bytes, &call->arena, &call->error);
 }
 
-/* Sets the maximum size of the reply. If the index is long, a worker writes it. */
+/* Sets the maximum size of the reply. */
 static td_status admit_index(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_MODEL = 256 };
@@ -212,9 +235,11 @@ static td_status unload(struct td_call *call)
                                                       &call->arena, &call->error);
 }
 
-const struct td_task td_oip_index_task = {
-    .decode = read_index, .admit = admit_index, .encode = make_index, .body_limit = TD_BODY_SMALL
-};
+const struct td_task td_oip_index_task = { .begin = begin_index,
+                                           .decode = read_index,
+                                           .admit = admit_index,
+                                           .encode = make_index,
+                                           .body_limit = TD_BODY_SMALL };
 const struct td_task td_oip_load_task = { .begin = find,
                                           .encode = load,
                                           .body_limit = TD_BODY_SMALL };

@@ -12,7 +12,7 @@
 
 /* metadata, readiness and configuration of models, statistics */
 td_handler td_oip_server_metadata;
-td_handler td_oip_model_ready, td_oip_model_metadata, td_oip_model_config;
+extern const struct td_task td_oip_ready_task, td_oip_metadata_task, td_oip_config_task;
 /* Replies with the statistics of the call's model, or of the tables with counts and all ops if the
  * path names no model. */
 td_handler td_oip_model_stats;
