@@ -25,7 +25,7 @@
 /* Maximum size in bytes of the selections of one thread. */
 #define PASS_BYTES  ((int64_t)32 * 1024 * 1024)
 /* The bytes that are prefetched before they are read. */
-#define AHEAD_BYTES ((int64_t)8192)
+#define AHEAD_BYTES ((int64_t)16384)
 #define MERGE_GRAIN 64
 
 static const struct td_search_loops *loops_of(td_isa isa)
