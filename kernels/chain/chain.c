@@ -96,10 +96,12 @@ int td_chain_cast(struct td_chain *chain, td_dtype from, td_dtype dtype, int ope
 #define BLOCK_UNIT    16
 /* Minimum size of a result that is streamed, because it would not stay in the cache. */
 #define STREAM_BYTES  ((size_t)32 * 1024 * 1024)
-/* Maximum size of the elements in one range of parallel_for: about 20 us of a few simple steps.
- * With ranges of TD_ROWS_RANGE_BYTES, 8 steps on a million elements take a quarter longer. */
-#define RANGE_MOST    (4 * (int64_t)TD_ROWS_RANGE_BYTES)
-#define THREAD_RANGES 4 /* ranges per thread, unless they would be smaller than for rows */
+/* Minimum and maximum size of the elements in one range of parallel_for. A second thread takes a
+ * microsecond to help, in which one simple step moves 100 KiB. A maximum range is about 20 us of a
+ * few simple steps; with a quarter of it, 8 steps on a million elements take a quarter longer. */
+#define RANGE_LEAST   ((int64_t)256 * 1024)
+#define RANGE_MOST    ((int64_t)512 * 1024)
+#define THREAD_RANGES 4 /* ranges per thread, unless they would be too small */
 
 /* The block of an input. */
 enum source {
@@ -337,7 +339,7 @@ static int64_t element_bytes(const struct job *job)
 /* Returns the number of elements in one range of parallel_for, which is whole blocks. */
 static int64_t range_elements(const struct job *job, int width)
 {
-    const int64_t bytes = element_bytes(job), least = (int64_t)TD_ROWS_RANGE_BYTES / bytes;
+    const int64_t bytes = element_bytes(job), least = RANGE_LEAST / bytes;
     const int64_t most = td_smaller(job->numel / (width * THREAD_RANGES), RANGE_MOST / bytes);
     return td_larger(td_larger(least, most) / job->block, 1) * job->block;
 }

@@ -359,8 +359,8 @@ def row(cells):
 
 
 # ---------------------------------------------------------------- main
-def start(args, log):
-    """Returns {name: Runner} with tensord first, and prints which libraries are skipped."""
+def start(args, log, script="peers.py"):
+    """Returns {name: Runner} with tensord first, and prints which libraries are skipped. The script runs a library."""
     program = os.path.join(os.path.dirname(os.path.abspath(args.binary)), "tests", "bench", "bench_einsum")
     if not os.access(program, os.X_OK):
         sys.exit(f"einsum.py: {program} does not exist; run cmake --build build --target bench_einsum")
@@ -369,7 +369,7 @@ def start(args, log):
     for name in args.peers.split(","):
         try:
             peers.install(name)
-            runners[name] = Runner(name, [sys.executable, "-B", os.path.join(HERE, "peers.py"), name], THREADS, log)
+            runners[name] = Runner(name, [sys.executable, "-B", os.path.join(HERE, script), name], THREADS, log)
             print(f"* {name} {runners[name].about}", flush=True)
         except Refused as e:
             print(f"* {name} skipped: {e}", flush=True)

@@ -1,8 +1,16 @@
-"""How NumPy, PyTorch and ONNX Runtime compute the ops that ops.py compares.
+#!/usr/bin/env python3
+"""Computes the ops that ops.py compares, with NumPy, PyTorch or ONNX Runtime.
 
-Each table has a function for an op: (library, attributes as text, inputs {name: [tensors]}) -> a function without arguments,
-which computes the op.
+    op_peers.py LIBRARY
+
+The process executes lines of standard input, as peers.py does. Each table has a function for an op: (attributes as text, inputs
+{name: [tensors]}) -> a function without arguments, which computes the op.
 """
+import os, sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import peers
 
 
 def functions(module, names):
@@ -57,3 +65,42 @@ def onnx_call(onnx, session_of, op, attrs, inputs):
     graph = helper.make_graph([helper.make_node(ONNX[op], list(arrays), ["output"])], op, values, [output])
     session = session_of(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9).SerializeToString())
     return lambda: session.run(None, arrays)[0]
+
+
+# ---------------------------------------------------------------- the libraries
+class NumPy(peers.Library):
+    def calls(self):
+        return numpy_calls(self.numpy)
+
+    def call(self, op, attrs, inputs):
+        calls = self.calls()
+        if op not in calls:
+            raise peers.Refused(f"has no {op}")
+        return calls[op](attrs, inputs)
+
+
+class Torch(NumPy, peers.Torch):
+    def calls(self):
+        return torch_calls(self.torch)
+
+
+class OnnxRuntime(peers.Library):
+    def __init__(self, threads):
+        super().__init__(threads)
+        import onnx, onnxruntime
+        self.onnx, self.runtime, self.version = onnx, onnxruntime, onnxruntime.__version__
+        self.note = f"intra_op_num_threads={threads}"
+
+    def session(self, model):
+        options = self.runtime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = self.threads, 1
+        return self.runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def call(self, op, attrs, inputs):
+        if op not in ONNX:
+            raise peers.Refused(f"has no {op}")
+        return onnx_call(self.onnx, self.session, op, attrs, inputs)
+
+
+if __name__ == "__main__":
+    peers.serve(sys.argv[1], {"numpy": NumPy, "torch": Torch, "onnxruntime": OnnxRuntime})

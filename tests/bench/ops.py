@@ -101,7 +101,7 @@ def main():
           f"{einsum.THREADS} threads each; Python {platform.python_version()}\n", flush=True)
     ratios, broken = collections.defaultdict(list), 0
     with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "w") as log:
-        runners = einsum.start(args, log)
+        runners = einsum.start(args, log, "op_peers.py")
         bench = einsum.Bench(args, np, runners, folder)
         names = ["tensord", *(name for name in runners if name not in ("tensord", "memcpy"))]
         print()
