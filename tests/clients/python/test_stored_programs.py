@@ -60,6 +60,17 @@ def test_a_use_of_a_parameter_in_python_fixes_its_value(use):
     assert made[1]["k"] == 3 and made[2]["k"] == {"attr": "j", "default": 2}
 
 
+@pytest.mark.parametrize("function, step", [
+    (lambda x, k=1: steps.reduce_sum(x, [k]), {"axes": [1]}), (lambda x, k=1: steps.slice(x, (0, k), (1, 2)), {"starts": (0, 1)}),
+    (lambda x, k=1: steps.add(x, [[k, 2]]), {"y": [[1, 2]]}), (lambda x, k=1: x * k, {"y": 1}), (lambda x, k=1: steps.maximum(x, k), {"y": 1}),
+    (lambda x, k=1: steps.gather(x, [k]), {"op": "gather"}), (lambda x, k=1: steps.reshape(x, np.array([k, -1])), {"shape": [1, -1]}),
+    (lambda x, k={"axis": 1}: steps.argmax(x, k["axis"]), {"axis": 1}), (lambda x, k=steps.exp: k(x), {"op": "exp"})], ids=range(9))
+def test_a_parameter_that_is_not_a_whole_attribute_is_fixed_at_its_default(programs, function, step):
+    made = tensord.program(x=spec("float32", 2, 2))(function)
+    assert made.stored()["steps"][0].items() >= step.items()
+    assert programs.put("fixed", made)["arguments"] == []
+
+
 def test_results_do_not_have_names_of_arguments():
     @tensord.program(x=spec("float32", "n"))
     def function(x, k=3):

@@ -166,8 +166,9 @@ class AsyncPrograms:
                   if_none_match: Optional[str] = None, **fixed: Any) -> Description:
         """Stores a program; client.run(name, ...) runs it. All inputs of a function must be declared with tensord.spec.
 
-        Parameters of a function that have a default become arguments of the program, unless `fixed` has their values, or the function
-        computes with them in Python, as in range(layers). The returned description lists the arguments."""
+        Parameters of a function that have a default and are attributes of ops become arguments of the program, which each call can set.
+        All other parameters with a default are fixed: at the value in `fixed`, or at the default. The returned description lists the
+        arguments."""
         request, path = programs.stored_request(program, fixed), calls.program_path(name, persist=persist)
         with about_steps(request.places):
             return await self.client.send(calls.json_call("PUT", path, request.program, Conditions(if_match, if_none_match)))

@@ -152,8 +152,8 @@ class Program:
     def stored(self, **fixed: Any) -> dict[str, Any]:
         """Returns the program in the form that PUT /v1/programs/{name} takes, with declared inputs.
 
-        Parameters with a default become arguments, which each call can set, unless `fixed` has their values or the function computes
-        with them in Python, as in range(layers)."""
+        Parameters with a default that are attributes of ops become arguments, which each call can set. All other parameters with a
+        default are fixed: at the value in `fixed`, or at the default."""
         return self._stored(fixed).program
 
     def _stored(self, fixed: dict[str, Any]) -> Request:
@@ -167,7 +167,7 @@ class Program:
         while True:
             bound = self.signature.bind_partial(**fixed)
             for name, parameter in self.signature.parameters.items():
-                if name not in self.tensors and name not in fixed and parameter.default is not None:
+                if name not in self.tensors and name not in fixed and isinstance(parameter.default, (*calls.ATTRIBUTES, np.generic)):
                     bound.arguments[name] = Argument(name, attribute(name, parameter.default))
             try:
                 return self._request(bound)
