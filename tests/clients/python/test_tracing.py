@@ -65,6 +65,19 @@ def test_the_results_can_be_rounded(client, movies):
     assert client.run(best, [0.0, 1.0], [3, 1], movies, k=1, output_dtype="float16")["best"].dtype == np.float16
 
 
+def test_each_form_of_a_program_runs_on_a_device_and_with_a_timeout(using, daemon, client, movies):
+    client.programs.put("doubled", tensord.program(x=tensord.spec("float32", "n"))(lambda x: x * 2), if_none_match="*")
+    run = tensord.program(lambda x: x * 2)
+    for program in (run, run.to_dict(), "doubled"):
+        using(daemon.url, lambda client: client.run(program, x=[1.0], device="cpu", timeout=60, output_dtype="float16"))
+        assert using(daemon.url, lambda client: client.store("kept").run(program, x=[1.0], device="auto", timeout=60))
+        with pytest.raises(tensord.DeviceUnavailable, match="device is 'gpu'"):
+            using(daemon.url, lambda client: client.run(program, x=[1.0], device="gpu"))
+        with pytest.raises(tensord.MalformedRequest, match="device"):
+            using(daemon.url, lambda client: client.store("kept").run(program, x=[1.0], device="tpu"))
+    client.programs.delete("doubled")
+
+
 def test_a_program_given_as_a_dict_takes_its_inputs_by_name(using, daemon, movies):
     program = best.to_dict(k=2)
     found = using(daemon.url, lambda client: client.run(program, query=[0.0, 1.0], ids=[3, 1, 2], movies=movies))
@@ -277,7 +290,7 @@ def test_the_line_is_right_although_a_step_before_it_was_dropped(client):
     (lambda x: "movies"[x], r"tensord\.steps\.gather\(name, x\)"), (lambda x: np.asarray(x), "NumPy cannot compute"), (lambda x: np.exp(x), "does not support ufuncs"),
     (lambda x: {x: 1}, "unhashable"), (lambda x: x.__setitem__(0, 1), "where or dynamic_stitch"), (lambda x: steps.add(x, [x, 1]), r"y: .*steps\.stack"),
     (lambda x: steps.top_k(x, x), "k: .* cannot depend on values.*default, such as k=10"), (lambda x: steps.concat(x), "an iterator"),
-    (lambda x: steps.add(x, None), "y: None"), (lambda x: steps.add(x, 1, device="cpu"), "device: .*CPU"), (lambda x: steps.add(x, 1, timeout=1), "timeout: .*client.run"),
+    (lambda x: steps.add(x, None), "y: None"), (lambda x: steps.add(x, 1, device="cpu"), "device: .*client.run"), (lambda x: steps.add(x, 1, timeout=1), "timeout: .*client.run"),
     (lambda x: steps.add(x, 1, output_dtype="float16"), "output_dtype: .*cast"), (lambda x: tensord.bfloat16(x), r"steps\.cast\(x, 'bfloat16'\)"),
     (lambda x: x, "returns the input x"), (lambda x: {"a": 3}, "returns 3"), (lambda x: [], "returns no tensor"), (lambda x: None, "returns None"),
     (lambda x, y: x + 1, "no result depends on the input y"), (lambda x: steps.where(x > 0, np.zeros(1, "f2"), [np.inf, 1e30]), "1e.30 does not fit float16")],

@@ -313,9 +313,11 @@ def program_path(name: str, **query: Any) -> str:
     return resource_path("/v1/programs", name, **query)
 
 
-def stored_program_call(name: str, given: dict[str, Any], output_dtype: Any) -> Call[dict[str, Array]]:
-    """Runs a stored program. Python numbers, bools and str are arguments of the program, and other values are inputs."""
-    attributes = present({**{key: value for key, value in given.items() if isinstance(value, (bool, int, float, str))}, "output_dtype": output_dtype})
+def stored_program_call(name: str, given: dict[str, Any], whole: dict[str, Any]) -> Call[dict[str, Array]]:
+    """Runs a stored program. Python numbers, bools and str are arguments of the program, and other values are inputs.
+
+    `whole` has attributes of the whole call, such as device."""
+    attributes = {**present({key: value for key, value in given.items() if isinstance(value, (bool, int, float, str))}), **whole}
     inputs = {key: as_input(value, key) for key, value in given.items() if key not in attributes}
     body, kind = encode(inputs, {**attributes, "response": "base64"})
     return Call("POST", program_path(name), arrays, body, {"Accept": ACCEPT, "Content-Type": kind})

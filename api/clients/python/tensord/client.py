@@ -56,14 +56,18 @@ class Client(Ops[Array, list[Array], Found, Selected, Matches]):
     def run_op(self, call: OpCall, timeout: Optional[float]) -> Any:
         return self.send(calls.op_request(call), timeout=timeout)
 
-    def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
-                  **inputs: Any) -> Any:
+    def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, device: Optional[str] = None, output_dtype: Any = None,
+                  timeout: Optional[float] = None, **inputs: Any) -> Any:
         """Runs a function with the decorator @tensord.program in the daemon, in one request.
 
         Example: client.run(best, query, ids, k=5). The result has the structure that the function returns, with arrays instead of
         tensors. The program can also be the name of a stored program, or a program in JSON as a dict. It then takes its inputs by
-        name, and the result is a dict. For a stored program, Python numbers and str are arguments, and other values are inputs."""
-        call, places = programs.call_of(program, args, inputs, output_dtype)
+        name, and the result is a dict. For a stored program, Python numbers and str are arguments, and other values are inputs.
+
+        device        runs the program: "auto", "cpu" or "gpu"
+        output_dtype  rounds floating-point results, as for an op
+        timeout       seconds allowed for this call"""
+        call, places = programs.call_of(program, args, inputs, device, output_dtype)
         with about_steps(places):
             return self.send(call, timeout=timeout)
 
@@ -125,10 +129,10 @@ class Store(Ops[Description, list[Description], dict[str, Description], dict[str
     def run_op(self, call: OpCall, timeout: Optional[float]) -> Any:
         return self._send(calls.op_request(call), timeout)
 
-    def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
-                  **inputs: Any) -> dict[str, Description]:
+    def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, device: Optional[str] = None, output_dtype: Any = None,
+                  timeout: Optional[float] = None, **inputs: Any) -> dict[str, Description]:
         """Runs a program as Client.run does, and stores its results. Returns their descriptions by the names of the program's outputs."""
-        call, places = programs.call_of(program, args, inputs, output_dtype)
+        call, places = programs.call_of(program, args, inputs, device, output_dtype)
         with about_steps(places):
             return cast("dict[str, Description]", self._send(call, timeout))
 

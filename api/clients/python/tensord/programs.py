@@ -13,9 +13,8 @@ import numpy as np
 from . import calls
 from .arguments import Argument, Fixed, argument_json, is_argument
 from .arrays import Input, Ref, Symbol, Tensor, to_json
-from .calls import Call, attribute, json_members
+from .calls import Call, attribute, json_members, present
 from .http1 import Reply
-from .inputs import dtype_name
 from .naming import is_valid, set_names
 from .specs import Spec, declaration, declared_json, input_json
 from .tracing import CURRENT, Step, Trace, Traced, tracing
@@ -30,9 +29,6 @@ class Request:
     program: dict[str, Any]
     places: Sequence[object]
     results: Callable[[Reply], Any]
-
-    def body(self, output_dtype: Any = None) -> dict[str, Any]:
-        return self.program if output_dtype is None else {**self.program, "output_dtype": dtype_name(output_dtype)}
 
 
 def request(program: Any, args: tuple[Any, ...], inputs: dict[str, Any]) -> Request:
@@ -59,14 +55,15 @@ def stored_request(program: Any, fixed: dict[str, Any]) -> Request:
     return Request(dict(program), step_texts(program), calls.arrays)
 
 
-def call_of(program: Any, args: tuple[Any, ...], inputs: dict[str, Any], output_dtype: Any) -> tuple[Call[Any], Sequence[object]]:
+def call_of(program: Any, args: tuple[Any, ...], inputs: dict[str, Any], device: Optional[str], output_dtype: Any) -> tuple[Call[Any], Sequence[object]]:
     """Returns the call that runs a program, and the places of its steps."""
+    whole = present({"device": device, "output_dtype": output_dtype})
     if isinstance(program, str) and args:
         raise TypeError("a stored program takes its inputs and arguments by name")
     if isinstance(program, str):
-        return calls.stored_program_call(program, inputs, output_dtype), []
+        return calls.stored_program_call(program, inputs, whole), []
     made = request(program, args, inputs)
-    return calls.program_call(made.body(output_dtype), made.results), made.places
+    return calls.program_call({**made.program, **whole}, made.results), made.places
 
 
 def step_texts(program: Mapping[str, Any]) -> list[StepText]:

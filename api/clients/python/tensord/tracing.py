@@ -18,7 +18,7 @@ from .ops import Ops
 
 LISTS = {"dynamic_partition": "num_partitions"}  # ops that return a list, and the attribute with its length
 NAMED: dict[Any, Any] = {calls.found_rows: calls.Found, calls.selected: calls.Selected, calls.matches: calls.Matches}
-WHOLE = {"device": "programs run on the CPU", "timeout": "pass it to client.run",
+WHOLE = {"device": "pass it to client.run", "timeout": "pass it to client.run",
          "output_dtype": "use tensord.steps.cast, or pass output_dtype to client.run for the results of the program"}
 
 
