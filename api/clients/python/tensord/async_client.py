@@ -67,8 +67,8 @@ class AsyncClient(AsyncOps[Array, list[Array], Found, Selected, Matches]):
         device        runs the program: "auto", "cpu" or "gpu"
         output_dtype  rounds floating-point results, as for an op
         timeout       seconds allowed for this call"""
-        call, places = programs.call_of(program, args, inputs, device, output_dtype)
-        with about_steps(places):
+        call, about_program = programs.call_of(program, args, inputs, device, output_dtype)
+        with about_program:
             return await self.send(call, timeout=timeout)
 
     def store(self, name: Union[str, AsyncTable], *, outputs: Optional[Iterable[str]] = None, ttl_s: Optional[int] = None,
@@ -132,8 +132,8 @@ class AsyncStore(AsyncOps[Description, list[Description], dict[str, Description]
     async def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, device: Optional[str] = None, output_dtype: Any = None,
                   timeout: Optional[float] = None, **inputs: Any) -> dict[str, Description]:
         """Runs a program as Client.run does, and stores its results. Returns their descriptions by the names of the program's outputs."""
-        call, places = programs.call_of(program, args, inputs, device, output_dtype)
-        with about_steps(places):
+        call, about_program = programs.call_of(program, args, inputs, device, output_dtype)
+        with about_program:
             return cast("dict[str, Description]", await self._send(call, timeout))
 
     async def _send(self, call: Call[Any], timeout: Optional[float]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial, update_wrapper
 from typing import Any, NamedTuple, Optional, overload
@@ -14,9 +15,11 @@ from . import calls
 from .arguments import Argument, Fixed, argument_json, is_argument
 from .arrays import Input, Ref, Symbol, Tensor, to_json
 from .calls import Call, attribute, json_members, present
+from .errors import about_steps
 from .http1 import Reply
 from .naming import is_valid, set_names
 from .specs import Spec, declaration, declared_json, input_json
+from .stored_errors import about_stored_program
 from .tracing import CURRENT, Step, Trace, Traced, tracing
 
 NAMED = "a parameter needs the name of an input: letters, digits and _, and no member of requests, such as device"
@@ -55,15 +58,16 @@ def stored_request(program: Any, fixed: dict[str, Any]) -> Request:
     return Request(dict(program), step_texts(program), calls.arrays)
 
 
-def call_of(program: Any, args: tuple[Any, ...], inputs: dict[str, Any], device: Optional[str], output_dtype: Any) -> tuple[Call[Any], Sequence[object]]:
-    """Returns the call that runs a program, and the places of its steps."""
+def call_of(program: Any, args: tuple[Any, ...], inputs: dict[str, Any], device: Optional[str],
+            output_dtype: Any) -> tuple[Call[Any], AbstractContextManager[None]]:
+    """Returns the call that runs a program, and a context that adds the place of the failed step to errors."""
     whole = present({"device": device, "output_dtype": output_dtype})
     if isinstance(program, str) and args:
         raise TypeError("a stored program takes its inputs and arguments by name")
     if isinstance(program, str):
-        return calls.stored_program_call(program, inputs, whole), []
+        return calls.stored_program_call(program, inputs, whole), about_stored_program(program, inputs)
     made = request(program, args, inputs)
-    return calls.program_call({**made.program, **whole}, made.results), made.places
+    return calls.program_call({**made.program, **whole}, made.results), about_steps(made.places)
 
 
 def step_texts(program: Mapping[str, Any]) -> list[StepText]:
