@@ -140,6 +140,18 @@ def test_an_error_of_a_stored_program_shows_the_step_or_says_what_to_pass(using,
     client.tables["wide"].delete()
 
 
+def test_names_of_results_are_the_same_before_and_after_storing(client, programs):
+    @tensord.program(x=spec("float32", "n"))
+    def both(x):
+        return {"low": -x, "high": x + 1}
+    programs.put("both", both)
+    assert [*client.run("both", x=[1.0])] == [*client.run(both, [1.0])] == ["low", "high"]
+    twice = tensord.program(x=spec("float32", "n"))(lambda x: dict.fromkeys(("a", "b", "c"), -x))
+    assert [*client.run(twice, [1.0])] == ["a", "b", "c"]
+    with pytest.raises(TypeError, match="the results 'a' and 'b' are the same tensor, which a program returns only once\n  File"):
+        programs.put("twice", twice)
+
+
 def test_what_cannot_be_stored_is_refused(client, programs):
     with pytest.raises(TypeError, match=r"@tensord\.program\(x=tensord\.spec\(\.\.\.\)\)"):
         programs.put("a", tensord.program(lambda x: x + 1))

@@ -195,11 +195,11 @@ def test_results_are_named_after_keys_and_variables():
         high = steps.top_k(scaled, 1)
         größe = high.values + 1
         outputs = größe + high.indices
-        return {"sum": outputs, "not a name": outputs * 1, "x": outputs * 2}
+        return {"sum": outputs, "scaled_4": outputs * 1}, outputs * 2
     made = text(function)
     assert [step["as"] for step in made["steps"]] == [
-        "add", "scaled", "scaled_2", "scaled_3", {"values": "high_values", "indices": "high_indices"}, "result", "sum", "multiply", "x_2"]
-    assert made["outputs"] == ["sum", "multiply", "x_2"]
+        "add", "scaled", "scaled_2", "scaled_3", {"values": "high_values", "indices": "high_indices"}, "result", "sum", "scaled_4", "multiply"]
+    assert made["outputs"] == ["sum", "scaled_4", "multiply"]
 
     def unused(x):
         low, high = steps.dynamic_partition(x, [0, 1], 2)
@@ -214,6 +214,46 @@ def test_results_are_named_after_keys_and_variables():
     unknown = {}
     exec(compile("def function(x):\n    y = x + 1\n    return y", "<no file>", "exec"), unknown)
     assert text(unknown["function"])["outputs"] == ["add"]
+
+
+def test_keys_and_positions_below_a_key_are_names():
+    top = tensord.program(x=tensord.spec("float32", "n"))(lambda x: {"a": [x + 1, {"b": x + 2}], "best": steps.top_k(x, 1), "c": {"d": x + 3}}).to_dict()
+    assert top["outputs"] == ["a_0", "a_1_b", "best_values", "best_indices", "c_d"]
+    assert text(lambda x: steps.top_k(x, 1))["outputs"] == ["values", "indices"]
+    assert text(lambda x: (x + 1, {"add": x + 2}, [x + 3]))["outputs"] == ["add_2", "add", "add_3"]
+
+
+VALID = "expected a letter or _, followed by at most 63 letters, digits or _"
+
+
+@pytest.mark.parametrize("key, message", [
+    ("a-b", f"the key 'a-b' is not a name; {VALID}"), ("query x", "the key 'query x' is not a name"), ("", "the key '' is not a name"), (1, "the key '1' is not a name"),
+    ("größe", "the key 'größe' is not a name"), ("a" * 65, "is not a name"), ("device", f"the key 'device' is reserved for requests; {VALID}"),
+    ("x", "the key 'x' is the name of a parameter; expected a new name"), ("k", "the key 'k' is the name of a parameter"), ("a_0", "two results have the key 'a_0'")], ids=str)
+def test_a_key_that_cannot_be_a_name_is_refused_at_the_line(client, key, message):
+    @tensord.program(x=tensord.spec("float32", "n"))
+    def named(x, k=1):
+        def inner():
+            return 1
+        y = x * 2
+        return {"a": [y], key: y + inner()}
+    for use in (lambda: client.run(named, [1.0]), lambda: client.programs.put("named", named)):
+        with pytest.raises(TypeError, match="^named: ") as caught:
+            use()
+        line = named.function.__code__.co_firstlineno + 5
+        assert message in str(caught.value)
+        assert str(caught.value).endswith(f'\n  File "{__file__}", line {line}, in named\n    return {{"a": [y], key: y + inner()}}')
+
+
+def test_the_line_of_a_function_without_a_single_return_is_its_first():
+    def two(x):
+        if x is None:
+            return x
+        return {"a-b": x + 1}
+    for function, shown in ((two, "def two(x):"), (lambda x: {"a-b": x + 1}, 'for function, shown in ((two, "def two(x):"), (lambda x: ')):
+        with pytest.raises(TypeError, match="not a name") as caught:
+            text(function)
+        assert str(caught.value).rpartition("\n    ")[2].startswith(shown)
 
 
 def test_the_json_is_the_body_of_a_request(client, movies):

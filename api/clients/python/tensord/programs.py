@@ -17,7 +17,7 @@ from .arrays import Input, Ref, Symbol, Tensor, to_json
 from .calls import Call, attribute, json_members, present
 from .errors import about_steps
 from .http1 import Reply
-from .naming import is_valid, set_names
+from .naming import is_valid, result_keys, return_place, set_names
 from .specs import Spec, declaration, declared_json, input_json
 from .stored_errors import about_stored_program
 from .tracing import CURRENT, Step, Trace, Traced, tracing
@@ -171,11 +171,11 @@ class Program:
                 if name not in self.tensors and name not in fixed and isinstance(parameter.default, (*calls.ATTRIBUTES, np.generic)):
                     bound.arguments[name] = Argument(name, attribute(name, parameter.default))
             try:
-                return self._request(bound)
+                return self._request(bound, stored=True)
             except Fixed as error:
                 fixed[error.name] = self.signature.parameters[error.name].default
 
-    def _request(self, bound: inspect.BoundArguments) -> Request:
+    def _request(self, bound: inspect.BoundArguments, stored: bool = False) -> Request:
         bound.apply_defaults()
         given = {name: bound.arguments[name] for name in self.tensors if name in bound.arguments}
         with tracing(self._title) as trace:
@@ -187,10 +187,23 @@ class Program:
         self._refuse_unused(inputs, live)
         for name, one in inputs.items():
             one._name = name
-        set_names(self.signature.parameters, found, live)
+        set_names(self.signature.parameters, self._keys(found, stored), live)
         names = list(dict.fromkeys(str(one._name) for _, one in found))
         body = {"inputs": self._inputs(given), "steps": [step_json(step) for step in live], "outputs": names}
         return Request(body, [step.place for step in live], lambda reply: arranged(returned, calls.arrays(reply)))
+
+    def _keys(self, found: list[tuple[Optional[str], Traced]], stored: bool) -> dict[str, Traced]:
+        """Returns the results that have a key, which becomes their name. In a stored program, no result can have two keys."""
+        try:
+            keys = result_keys(self.signature.parameters, found)
+            first = {id(one): key for key, one in reversed(keys.items())}
+            twice = [key for key, one in keys.items() if first[id(one)] != key]
+            if stored and twice:
+                raise ValueError(f"the results {first[id(keys[twice[0]])]!r} and {twice[0]!r} are the same tensor, which a program returns only once")
+        except ValueError as error:
+            place = return_place(self.function)
+            raise TypeError(f"{self._title}: {error}" + (f"\n{place}" if place else "")) from None
+        return keys
 
     def _inputs(self, given: dict[str, Any]) -> dict[str, Any]:
         """Returns the inputs in JSON: values, or declarations."""
@@ -228,12 +241,17 @@ def is_tensor(parameter: inspect.Parameter) -> bool:
     return default is parameter.empty or isinstance(default, (np.ndarray, Ref, Tensor)) or isinstance(getattr(default, "reference", None), Ref)
 
 
-def leaves(returned: Any, trace: Trace, key: str = "") -> list[tuple[str, Traced]]:
-    """Returns the tensors that a function returned, each with the key of the dict that contains it, if any."""
+def leaves(returned: Any, trace: Trace, key: Optional[str] = None) -> list[tuple[Optional[str], Traced]]:
+    """Returns the tensors that a function returned, each with its key: the keys and positions that lead to it, joined with _. Positions
+    count only below a key."""
+    def below(name: object, one: Any) -> list[tuple[Optional[str], Traced]]:
+        return leaves(one, trace, None if name is None else str(name) if key is None else f"{key}_{name}")
+
     if isinstance(returned, Mapping):
-        return [leaf for name, one in returned.items() for leaf in leaves(one, trace, str(name))]
+        return [leaf for name, one in returned.items() for leaf in below(name, one)]
     if isinstance(returned, (tuple, list)):
-        return [leaf for one in returned for leaf in leaves(one, trace, key)]
+        names = getattr(returned, "_fields", [None] * len(returned) if key is None else range(len(returned)))
+        return [leaf for name, one in zip(names, returned) for leaf in below(name, one)]
     if not isinstance(returned, Traced):
         raise TypeError(f"{trace.function} returns {returned!r}; expected tensors that it has computed, or tuples, lists and dicts of them")
     if returned._trace is not trace or all(returned is not result for step in trace.steps for result in step.results):
