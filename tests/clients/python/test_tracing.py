@@ -134,6 +134,68 @@ def test_operators_are_those_of_numpy(client, function):
     np.testing.assert_array_equal(client.run(tensord.program(function), X), function(X))
 
 
+M, V, W = np.arange(6, dtype="f4").reshape(2, 3), np.array([1, -2, 3], "f4"), np.array([2, 5], "f4")
+KNOWN = [  # functions whose result has a known rank, for a matrix x
+    lambda x: x, lambda x: x * 2 + 1, lambda x: steps.where(x > 0, x, 0), lambda x: steps.softmax(x), lambda x: x[0], lambda x: x[:, 1:], lambda x: x[[0, 1]], lambda x: x[[[0]]],
+    lambda x: x[..., None], lambda x: steps.reduce_sum(x, [1]), lambda x: steps.reduce_max(x), lambda x: steps.reduce_sum(x, keepdims=True), lambda x: steps.reshape(x, [3, 2, 1]),
+    lambda x: steps.stack([x, x]), lambda x: steps.concat([x, x]), lambda x: steps.cast(x, "float64"), lambda x: steps.top_k(x, 1).values, lambda x: steps.argmax(x), lambda x: x @ V,
+    lambda x: x @ x[0], lambda x: x[0] @ np.ones((3, 2), "f4"), lambda x: steps.einsum("ij->j", x), lambda x: steps.transpose(x), lambda x: steps.squeeze(x[:1], [0]),
+    lambda x: steps.one_hot(steps.cast(x, "int32"), 2), lambda x: steps.layer_norm(x, V), lambda x: steps.cumsum(x), lambda x: steps.gather(x, [0], 1)]
+
+
+@pytest.mark.parametrize("function", KNOWN, ids=range(len(KNOWN)))
+def test_a_rank_that_is_known_is_right(client, function):
+    ranks = []
+
+    def observed(x):
+        made = function(x)
+        ranks.append(made._rank)
+        return made + 0
+    assert np.ndim(client.run(tensord.program(observed), M)) == ranks[0]
+
+
+@pytest.mark.parametrize("function", [lambda x, axes=[0]: steps.reduce_sum(x, axes), lambda x, shape=[6]: steps.reshape(x, shape), lambda x: x + steps.exp("table"),
+                                      lambda x: steps.gather(x, [[0], [1]], batch_dims=1), lambda x: steps.batch_gather(x, [[0], [1]])], ids=range(5))
+def test_a_rank_that_depends_on_a_table_or_an_argument_is_not_known(function):
+    ranks = []
+
+    def observed(x, axes=[0], shape=[6]):
+        given = {"axes": axes, "shape": shape}
+        made = function(x, **{name: given[name] for name in given if name in function.__code__.co_varnames})
+        ranks.append(made._rank)
+        return made
+    tensord.program(x=tensord.spec("float32", 2, 3))(observed).stored()
+    assert ranks == [None]
+
+
+@pytest.mark.parametrize("x, y", [(V, V), (M, V), (W, M), (M, M.T.copy()), (X, X.reshape(2, 4, 3)), (X, np.arange(4, dtype="f4")), (V, X), (X[:, None], X.reshape(2, 4, 3)), (M, X.transpose(1, 0, 2).reshape(2, 3, 4))], ids=range(9))
+def test_the_product_of_vectors_matrices_and_batches_is_that_of_numpy(client, x, y):
+    shapes = {name: tensord.spec("float32", *one.shape) for name, one in (("x", x), ("y", y))}
+    for function in (tensord.program(lambda x, y: x @ y), tensord.program(**shapes)(lambda x, y: (x + 0) @ (y * 1))):
+        np.testing.assert_array_equal(client.run(function, x, y), x @ y)
+    np.testing.assert_array_equal(client.run(tensord.program(lambda x: x @ y), x), x @ y)
+    np.testing.assert_array_equal(client.run(tensord.program(lambda y: x.tolist() @ y), y), x @ y)
+
+
+def test_a_product_whose_ranks_are_not_known_is_a_product_of_matrices(client, movies):
+    client.tables["vector"].put(np.array([1.0, 0.5], "f4"))
+    product = tensord.program(lambda x, y: x @ y)
+    rows = movies.get()
+    np.testing.assert_array_equal(client.run(product, movies, [1.0, 0.5]), rows @ np.array([1, 0.5], "f4"))
+    for x, y, said in ((movies, "vector", r'x and y count as matrices, .*\("\.\.\.j,j->\.\.\.", x, y\) for a vector y, \("j,\.\.\.jk->\.\.\.k", x, y\) for a vector x$'),
+                       (rows, "vector", r'y counts as a matrix, .*\("\.\.\.j,j->\.\.\.", x, y\) for a vector y$'), ([1.0, 2.0], "vector", r'y counts as a matrix, .*\("j,j->", x, y\)$'),
+                       ("vector", np.eye(2, dtype="f4"), r'x counts as a matrix, .*\("j,\.\.\.jk->\.\.\.k", x, y\) for a vector x$')):
+        with pytest.raises(tensord.ShapeMismatch, match=r"rank 1; .*\n  File .*\n    .*\n    In x @ y, " + said):
+            client.run(product, x, y)
+    for x, y in ((M, 2.0), (2.0, M), (M, np.float32(2)), (M, np.array(1.0))):
+        with pytest.raises(TypeError, match=r"x @ y multiplies matrices and vectors, and one operand is a number; use \*"):
+            client.run(product, x, y)
+    with pytest.raises(tensord.ShapeMismatch) as caught:
+        client.run(product, M, M)
+    assert "count" not in str(caught.value)
+    client.tables["vector"].delete()
+
+
 @pytest.mark.parametrize("index", [
     1, -1, (1, 2, 3), (-1, -1, -1), slice(1, None), slice(None, None, -1), slice(5, 1, -1), slice(-2, -1), (slice(None), slice(1, None)), (..., -1), (..., 0, 1),
     (..., slice(None, None, -2)), None, (..., None), (slice(None), None, 1), (0, None, ..., None, -1), (..., slice(1, 3), None, 0), (slice(0, -1), ..., slice(-2, None), None),
@@ -152,11 +214,34 @@ def test_an_index_can_be_traced(client):
 
 
 @pytest.mark.parametrize("index, message", [
-    (True, "an index is True"), ("a", "an index is 'a'"), ([True, False], "an index is .True, False."), (([0], [1]), "several arrays"),
+    (True, "an index is the mask True"), ("a", "an index is 'a'"), ([True, False], "an index is the mask .True, False.; numpy.flatnonzero"), (([0], [1]), "several arrays"),
     (([0], 1), r"x\[:, ids\]\[0\]"), ((None, [1]), "beside integers, None"), ((..., ...), "only one ellipsis"), (1.5, "an index is 1.5")], ids=str)
 def test_other_indices_are_refused(index, message):
     with pytest.raises(TypeError, match=message):
         text(lambda x: x[index])
+
+
+@pytest.mark.parametrize("index", [lambda x, m: x > 2, lambda x, m: m, lambda x, m: ~(x == 1) | m, lambda x, m: steps.is_nan(x), lambda x, m: steps.cast(x, bool)], ids=range(5))
+def test_a_mask_is_refused_with_ways_out_that_work(client, index):
+    x = np.array([1.0, 3.0, 5.0], "f4")
+    message = (r"an index is a mask, .*; use tensord\.steps\.dynamic_partition\(x, tensord\.steps\.cast\(mask, 'int32'\), 2\)\[1\] for the selected rows,"
+               r" or tensord\.steps\.where\(mask, x, 0\) to keep the shape")
+    with pytest.raises(TypeError, match=message):
+        text(lambda x, m=np.array([True, False, True]): x[index(x, m)] + m)
+    selected, zeros = client.run(tensord.program(lambda x: (steps.dynamic_partition(x, steps.cast(x > 2, "int32"), 2)[1], steps.where(x > 2, x, 0))), x)
+    assert selected.tolist() == x[x > 2].tolist() and zeros.tolist() == [0, 3, 5]
+
+
+def test_rows_by_key_are_refused_in_an_index_and_are_a_gather(client):
+    client.tables["films"].put(np.eye(2, dtype="f4"), keys=["a", "b"])
+    way = r"for rows by key, use tensord\.steps\.gather\(table, tensord\.Keys\(x\)\)$"
+    for function in (lambda t, c: t[tensord.Keys(c)], lambda t, c: t[c], lambda t, c: t["b"], lambda t, c: t[["b", "a"]], lambda t, c: t[np.array(["b"])], lambda t, c: t[:, c]):
+        with pytest.raises(TypeError, match="^an index is .*" + way):
+            client.run(tensord.program(function), "films", ["b"])
+    with pytest.raises(TypeError, match="an index is strings; " + way):
+        tensord.program(t=tensord.spec("float32", 2, 2), c=tensord.spec("string", "n"))(lambda t, c: t[c]).stored()
+    assert client.run(tensord.program(lambda t, c: steps.gather(t, tensord.Keys(c))), "films", ["b"]).tolist() == [[0, 1]]
+    client.tables["films"].delete()
 
 
 # ---------------------------------------------------------------- the text of a program

@@ -18,6 +18,7 @@ from .calls import Call, attribute, json_members, present
 from .errors import about_steps
 from .http1 import Reply
 from .naming import is_valid, result_keys, return_place, set_names
+from .ranks import index_dtype, rank_of
 from .specs import Spec, declaration, declared_json, input_json
 from .stored_errors import about_stored_program
 from .tracing import CURRENT, Step, Trace, Traced, tracing
@@ -179,7 +180,7 @@ class Program:
         bound.apply_defaults()
         given = {name: bound.arguments[name] for name in self.tensors if name in bound.arguments}
         with tracing(self._title) as trace:
-            inputs = {name: Traced(trace, f"the input {name}") for name in self.tensors}
+            inputs = {name: Traced(trace, f"the input {name}", *self._facts(given, name)) for name in self.tensors}
             bound.arguments.update(inputs)
             returned = self.function(*bound.args, **bound.kwargs)
         found = leaves(returned, trace)
@@ -190,7 +191,14 @@ class Program:
         set_names(self.signature.parameters, self._keys(found, stored), live)
         names = list(dict.fromkeys(str(one._name) for _, one in found))
         body = {"inputs": self._inputs(given), "steps": [step_json(step) for step in live], "outputs": names}
-        return Request(body, [step.place for step in live], lambda reply: arranged(returned, calls.arrays(reply)))
+        return Request(body, live, lambda reply: arranged(returned, calls.arrays(reply)))
+
+    def _facts(self, given: dict[str, Any], name: str) -> tuple[Optional[int], str]:
+        """Returns what is known of an input: its rank or None, and its dtype or ""."""
+        one = self.specs.get(name)
+        if one is not None:
+            return len(one.shape), one.dtype
+        return (rank_of(given[name]), index_dtype(given[name])) if name in given else (None, "")
 
     def _keys(self, found: list[tuple[Optional[str], Traced]], stored: bool) -> dict[str, Traced]:
         """Returns the results that have a key, which becomes their name. In a stored program, no result can have two keys."""
