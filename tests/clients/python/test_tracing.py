@@ -345,7 +345,15 @@ def test_the_json_is_the_body_of_a_request(client, movies):
     made = json.loads(best.json([0.0, 1.0], [3, 1, 2], movies))
     assert made == best.to_dict([0.0, 1.0], [3, 1, 2], movies) and made["steps"][2] == {"op": "top_k", "x": "$scores", "k": 10, "as": {"values": "best", "indices": "place"}}
     assert made["inputs"] == {"query": [0.0, 1.0], "ids": [3, 1, 2], "movies": {"ref": "movies"}}
-    assert best.json().count("\n") == 7
+    assert best.json([0.0, 1.0], [3, 1, 2], movies).count("\n") == 7
+
+
+def test_the_json_of_a_program_has_all_inputs(client, movies):
+    with pytest.raises(TypeError, match=r"best: the input ids has neither a value nor a declaration, .*; pass ids, or add @tensord\.program\(ids=tensord\.spec\(\.\.\.\)\)"):
+        best.json(query=[0.0, 1.0], movies="movies")
+    made = tensord.program(query=tensord.spec("float32", 2), ids=tensord.spec("int64", "n"))(best.function).json(movies="movies", k=3)
+    assert json.loads(made)["inputs"] == {"query": {"dtype": "float32", "shape": [2]}, "ids": {"dtype": "int64", "shape": ["n"]}, "movies": {"ref": "movies"}}
+    assert client.run(json.loads(made), query=[0.0, 1.0], ids=[3, 1, 2])["who"].tolist() == [3, 2, 1]
 
 
 # ---------------------------------------------------------------- declared inputs

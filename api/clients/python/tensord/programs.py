@@ -148,8 +148,13 @@ class Program:
         return self._request(self.signature.bind_partial(*args, **kwargs)).program
 
     def json(self, *args: Any, **kwargs: Any) -> str:
-        """Returns to_dict(...) as JSON, with a line for each step."""
-        return program_text(self.to_dict(*args, **kwargs))
+        """Returns to_dict(...) as JSON, with a line for each step. Each tensor must have a value or a tensord.spec."""
+        made = self.to_dict(*args, **kwargs)
+        missing = [name for name in self.tensors if name not in made["inputs"]]
+        if missing:
+            raise TypeError(f"{self._title}: the input {missing[0]} has neither a value nor a declaration, so the JSON would not be a program; pass {missing[0]},"
+                            f" or add @tensord.program({missing[0]}=tensord.spec(...))")
+        return program_text(made)
 
     def stored(self, **fixed: Any) -> dict[str, Any]:
         """Returns the program in the form that PUT /v1/programs/{name} takes, with declared inputs.
