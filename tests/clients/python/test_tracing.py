@@ -405,6 +405,23 @@ def test_an_error_of_a_step_shows_the_line_that_made_it(using, daemon, movies):
     assert caught.value.detail == "indices[1] = 9 is not in [0, 4)" and caught.value.step == 0 and caught.value.position == [1]
 
 
+def test_a_recursion_without_end_is_refused_at_the_line(client):
+    @tensord.program(x=tensord.spec("float32", "n"))
+    def endless(x, depth=1):
+        y = x + 1
+        return endless(y, depth)
+    line = endless.function.__code__.co_firstlineno + 3
+    for use in (lambda: client.run(endless, [1.0]), lambda: client.programs.put("endless", endless)):
+        with pytest.raises(TypeError, match="^endless calls itself without end; .* such as a parameter depth=3, can end the calls\n") as caught:
+            use()
+        assert str(caught.value).endswith(f'\n  File "{__file__}", line {line}, in endless\n    return endless(y, depth)')
+
+    @tensord.program(x=tensord.spec("float32", "n"))
+    def power(x, depth=3):
+        return x * 1 if depth == 0 else power(x * 2, depth - 1)
+    assert client.run(power, [1.0]).tolist() == [8] and len(power.stored()["steps"]) == 4
+
+
 def test_the_line_is_right_although_a_step_before_it_was_dropped(client):
     def function(x):
         steps.exp(x)

@@ -21,7 +21,7 @@ from .naming import is_valid, result_keys, return_place, set_names
 from .ranks import index_dtype, rank_of
 from .specs import Spec, declaration, declared_json, input_json
 from .stored_errors import about_stored_program
-from .tracing import CURRENT, Step, Trace, Traced, tracing
+from .tracing import CURRENT, Place, Step, Trace, Traced, tracing
 
 NAMED = "a parameter needs the name of an input: letters, digits and _, and no member of requests, such as device"
 SHOWN = 160  # maximum number of characters of a step in an error
@@ -187,7 +187,10 @@ class Program:
         with tracing(self._title) as trace:
             inputs = {name: Traced(trace, f"the input {name}", *self._facts(given, name)) for name in self.tensors}
             bound.arguments.update(inputs)
-            returned = self.function(*bound.args, **bound.kwargs)
+            try:
+                returned = self.function(*bound.args, **bound.kwargs)
+            except RecursionError as error:
+                raise self._endless(error) from None
         found = leaves(returned, trace)
         live = live_steps(trace, [one for _, one in found])
         self._refuse_unused(inputs, live)
@@ -197,6 +200,15 @@ class Program:
         names = list(dict.fromkeys(str(one._name) for _, one in found))
         body = {"inputs": self._inputs(given), "steps": [step_json(step) for step in live], "outputs": names}
         return Request(body, live, lambda reply: arranged(returned, calls.arrays(reply)))
+
+    def _endless(self, error: RecursionError) -> TypeError:
+        """Returns the error of a function that calls itself until Python stops it, with the line of its first call."""
+        at = error.__traceback__
+        while at is not None and at.tb_frame.f_code is not getattr(self.function, "__code__", None):
+            at = at.tb_next
+        place = "" if at is None else f"\n{Place(at.tb_frame.f_code.co_filename, at.tb_lineno, self._title, at.tb_lasti)}"
+        return TypeError(f"{self._title} calls itself without end; a program is traced before its tensors have values, so only Python values, such as a parameter"
+                         f" depth=3, can end the calls{place}")
 
     def _facts(self, given: dict[str, Any], name: str) -> tuple[Optional[int], str]:
         """Returns what is known of an input: its rank or None, and its dtype or ""."""
