@@ -9,7 +9,10 @@ with PUT /v1/programs/{name}, or replace the declarations with values and send i
 --shape       gives an input a shape. A model that computes with its own shapes, as most models do, needs the shapes of all inputs.
 --output      computes only these outputs. By default, the program has all outputs of the model.
 --tables      writes weights of at least --larger-than bytes (default 4096) to FOLDER/MODEL.safetensors, a file for the data folder of
-              the server, so that requests do not carry them. The program refers to them by name.
+              the server, so that requests do not carry them. The program refers to them by name. The script creates FOLDER, but not its
+              parent.
+
+Names in the program have only letters, digits and _. The script prints a note for each input and output whose name it changes.
 
 If the model has ops that programs cannot compute, the script lists them, with the node and the reason, and exits with status 1.
 Needs the packages onnx and numpy.
@@ -31,6 +34,7 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 END = 2 ** 63 - 1  # a bound of a slice beyond any tensor
 LEAST_OPSET = 13  # before it, Softmax and others had other definitions
 MOST_STEPS = 256
+MOST_TEXT = 1 << 20  # bytes of a stored program
 # Members of requests and parameters of the Open Inference Protocol, which the server reserves.
 RESERVED = {"inputs", "outputs", "steps", "ttl_s", "priority", "timeout", "headers", "binary_data_output", "sequence_id", "sequence_start",
             "sequence_end", "complex", "content_type", "device", "response", "timing", "store", "output_dtype"}
@@ -41,11 +45,15 @@ class Refused(Exception):
 
 
 class Unsupported(Exception):
-    """A model that cannot be converted. `found` has rows of (op, node, reason)."""
+    """A model that cannot be converted. `found` has rows of (op, node, reason); op and node are "" if the reason is not about a node."""
 
     def __init__(self, found):
-        super().__init__("\n".join(f"{op} {node}: {why}" for op, node, why in found))
+        super().__init__("\n".join(f"{op} {node}: {why}" if op else why for op, node, why in found))
         self.found = found
+
+    def title(self):
+        nodes = sum(op != "" for op, _, _ in self.found)
+        return f"has {nodes} node{'s' if nodes > 1 else ''} that programs cannot compute" if nodes else "cannot be converted"
 
 
 # ---------------------------------------------------------------- the model before its conversion
@@ -151,6 +159,7 @@ class Converter:
         self.consumers = {name for node in graph.node for name in node.input} | set(self.outputs)
         for name in (*(one.name for one in self.inputs), *self.outputs):
             self.name_of(name)
+        self.makers = {name: node for node in graph.node for name in node.output}
         makers = {node.output[0]: node for node in graph.node if passes_on(node)}
         for name in self.outputs:  # The value that becomes an output has the output's name.
             source = name
@@ -163,6 +172,11 @@ class Converter:
         if value not in self.names:
             self.names[value] = self.new_name(value.removesuffix("_output_0"))
         return self.names[value]
+
+    def renamed(self):
+        """Returns the inputs and outputs whose names in the program differ from their names in the model: (what, old, new)."""
+        given = [("input", one.name, self.name_of(one.name)) for one in self.inputs] + [("output", name, self.output_name(name)) for name in self.outputs]
+        return [one for one in given if one[1] != one[2]]
 
     def new_name(self, text):
         whole = re.sub(r"\W+", "_", text, flags=re.A).strip("_")
@@ -186,24 +200,46 @@ class Converter:
             return list(self.values[value].dims)
         dims = dims_of(self.info[value]) if value in self.info else None
         if dims is None:
-            raise Refused(f"the rank of {value} is not known; --shape gives the shapes of inputs")
+            raise Refused(f"the rank of {value} is not known; {self.way_out()}")
         return dims
 
     def extent(self, value, axis):
         found = self.shape(value)[axis]
         if found is None:
-            raise Refused(f"the size of dimension {axis} of {value} is not known; --shape gives the shapes of inputs")
+            raise Refused(f"the size of dimension {axis} of {value} is not known; {self.way_out()}")
         return found
 
     def array(self, value, what):
         """Returns the elements of a constant."""
         value = self.root(value)
         if value not in self.values:
-            raise Refused(f"{what} is not constant; --shape gives the shapes of inputs")
+            raise Refused(f"{what} is not constant; {self.way_out(value)}")
         return numpy_helper.to_array(self.values[value])
 
     def integers(self, value, what):
         return [int(one) for one in self.array(value, what).reshape(-1)]
+
+    def way_out(self, value=""):
+        """Returns how to make a shape or a value known, or why that is not possible."""
+        source = self.source(value)
+        if source:
+            return f"it depends on the values of the input {source}, which programs do not support"
+        if any(None in (dims_of(one) or [None]) for one in self.inputs):
+            return "--shape gives the shapes of inputs"
+        return "it depends on a size that is known only when the program runs, which programs do not support"
+
+    def source(self, value):
+        """Returns an input on whose elements the value depends, or "" if it depends only on constants and shapes."""
+        todo, seen, inputs = [value], set(), {one.name for one in self.inputs}
+        while todo:
+            name = todo.pop()
+            if name in inputs:
+                return name
+            node = self.makers.get(name)
+            if node is not None and name not in seen and node.op_type not in ("Shape", "Size"):
+                todo.extend(node.input)
+            seen.add(name)
+        return ""
 
     # -------- making steps
     def root(self, value):
@@ -568,7 +604,8 @@ def expand(c, node, attributes):
 
 
 def not_folded(c, node, attributes):
-    raise Refused(f"its result depends on the shape or the values of {node.input[0]}; --shape gives the shapes of inputs")
+    way_out = c.way_out("" if node.op_type in ("Shape", "Size") else node.output[0])
+    raise Refused(f"its result depends on the shape or the values of {node.input[0]}; {way_out}")
 
 
 SEVERAL = {"Split", "TopK"}  # ops with several outputs
@@ -584,7 +621,7 @@ OPS = {
     "ReduceL2": reduction("reduce_sum", before="square", after="sqrt"), "ReduceLogSum": reduction("reduce_sum", after="log"),
     "ArgMax": arg("argmax"), "ArgMin": arg("argmin"), "BatchNormalization": batch_normalization, "Cast": cast, "Clip": clip, "Concat": concat,
     "CumSum": cumsum, "Div": divide, "Einsum": einsum, "Expand": expand, "Flatten": flatten,
-    "Gather": gather, "GatherND": gather_nd, "Gelu": gelu, "Gemm": gemm, 
+    "Gather": gather, "GatherND": gather_nd, "Gelu": gelu, "Gemm": gemm,
     "LayerNormalization": layer_norm, "LeakyRelu": leaky(lambda node, attributes: attributes.get("alpha", 0.01)),
     "LogSoftmax": softmax("log_softmax"), "LpNormalization": lp_normalization, "MatMul": matmul, "Mod": modulo, "OneHot": one_hot, "PRelu": leaky(lambda node, attributes: node.input[1]),
     "Pow": power, "Reshape": reshape, **dict.fromkeys(("ConstantOfShape", "Range", "Shape", "Size"), not_folded), "Slice": slices, "Softmax": softmax("softmax"), "Split": split, "Squeeze": squeeze, "TopK": top_k,
@@ -595,6 +632,12 @@ def convert(model, shapes=None, outputs=(), larger_than=None, prefix="model"):
     """Returns the program, and the tables that it refers to: dtype, shape and bytes by name. Raises Unsupported.
 
     `shapes` has shapes of inputs by name. Weights of at least `larger_than` bytes become tables, named prefix:NAME; with None, no weight does."""
+    converter = converted(model, shapes, outputs, larger_than, prefix)
+    return converter.program(), converter.tables
+
+
+def converted(model, shapes=None, outputs=(), larger_than=None, prefix="model"):
+    """Returns the converter, with the steps of the model."""
     if opset_of(model) < LEAST_OPSET:
         raise ValueError(f"the model has opset {opset_of(model)}; expected {LEAST_OPSET} or later: onnx.version_converter.convert_version(model, {LEAST_OPSET}) converts it")
     model = prepare(model, shapes or {}, outputs)
@@ -605,13 +648,15 @@ def convert(model, shapes=None, outputs=(), larger_than=None, prefix="model"):
         except Refused as error:
             found.append((node.op_type, node.name or node.output[0], str(error)))
     if not found and len(converter.steps) > MOST_STEPS:
-        found = [("the model", "", f"{len(converter.steps)} steps; a program has at most {MOST_STEPS}")]
+        found = [("", "", f"the model has {len(converter.steps)} steps; a program has at most {MOST_STEPS}")]
     if not found:
         try:
-            return converter.program(), converter.tables
+            converter.program()
         except Refused as error:
-            found = [("the model", "", str(error))]
-    raise Unsupported(found)
+            found = [("", "", str(error))]
+    if found:
+        raise Unsupported(found)
+    return converter
 
 
 # ---------------------------------------------------------------- the command
@@ -629,6 +674,15 @@ def write_tables(tables, path):
             file.write(data)
 
 
+def make_folder(path):
+    """Creates the last folder of a path. A missing parent is probably a mistake in its name."""
+    parent = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(parent):
+        raise ValueError(f"--tables {path}: the folder {parent} does not exist")
+    if not os.path.isdir(path):
+        os.mkdir(path)
+
+
 def program_text(program):
     """Returns the program as JSON, with a line for each step."""
     steps = ",\n".join("  " + json.dumps(step) for step in program["steps"])
@@ -642,6 +696,10 @@ def shape_argument(text):
     return name, [int(extent) for extent in extents.split(",") if extent]
 
 
+def note(text):
+    print(f"note: {text}", file=sys.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", metavar="MODEL.onnx")
@@ -653,14 +711,20 @@ def main():
     args = parser.parse_args()
     prefix = re.sub(r"[^A-Za-z0-9_.-]", "_", os.path.splitext(os.path.basename(args.model))[0])
     try:
-        program, tables = convert(onnx.load(args.model), dict(args.shape), args.output, args.larger_than if args.tables else None, prefix)
-        if tables:
-            os.makedirs(args.tables, exist_ok=True)
-            write_tables(tables, os.path.join(args.tables, prefix + ".safetensors"))
+        converter = converted(onnx.load(args.model), dict(args.shape), args.output, args.larger_than if args.tables else None, prefix)
+        text = program_text(converter.program())
+        if converter.tables:
+            make_folder(args.tables)
+            write_tables(converter.tables, os.path.join(args.tables, prefix + ".safetensors"))
         with open(args.o, "w", encoding="utf-8") if args.o else os.fdopen(os.dup(1), "w") as file:
-            file.write(program_text(program))
+            file.write(text)
+        for what, old, new in converter.renamed():
+            note(f"the {what} {old} is {new} in the program")
+        if len(text) > MOST_TEXT:
+            note(f"the program has {len(text)} bytes, and the server stores at most {MOST_TEXT}; "
+                 + ("a smaller --larger-than keeps more weights out of the text" if args.tables else "--tables FOLDER keeps the weights out of the text"))
     except Unsupported as error:
-        sys.exit(f"from_onnx.py: {args.model} has {len(error.found)} nodes that programs cannot compute:\n{error}")
+        sys.exit(f"from_onnx.py: {args.model} {error.title()}:\n{error}")
     except (OSError, ValueError, DecodeError, shape_inference.InferenceError) as error:
         sys.exit(f"from_onnx.py: {error}")
 

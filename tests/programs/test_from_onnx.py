@@ -1,6 +1,7 @@
 """The converter of ONNX models: each op against onnx's reference evaluator, and a real model against ONNX Runtime."""
 import importlib.metadata
 import json
+import os
 import re
 import subprocess
 import sys
@@ -143,6 +144,64 @@ def test_a_shape_that_is_not_known_is_named():
         from_onnx.convert(HEADS, {"x": [1]})
 
 
+def test_a_value_that_no_shape_makes_known_is_told_apart():
+    nodes = [("Add", ["shape", "one"], ["more"]), ("Reshape", ["x", "more"], ["y"]), ("Shape", ["y"], ["size"]), ("Add", ["size", "one"], ["wider"]), ("Reshape", ["y", "wider"], ["z"])]
+    model = chain(nodes, {"x": [4, 6]}, ["z"], {"one": ints(1)})
+    model.graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, [2]))
+    known, unknown = "it depends on a size that is known only when the program runs, which programs do not support", "--shape gives the shapes of inputs"
+    for extents, way_out in (([4, 6], known), (["n", 6], unknown)):
+        model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, extents))
+        with pytest.raises(from_onnx.Unsupported) as caught:
+            from_onnx.convert(model)
+        assert caught.value.found == [("Reshape", "y", "the shape is not constant; it depends on the values of the input shape, which programs do not support"),
+                                      ("Shape", "size", f"its result depends on the shape or the values of y; {way_out}"),
+                                      ("Reshape", "z", f"the shape is not constant; {way_out}")]
+
+
+def script(*words, status=0):
+    """runs the script; what it prints, and its notes or its error"""
+    done = subprocess.run([str(SCRIPT), *map(str, words)], capture_output=True, text=True, env={**os.environ, "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]})
+    assert done.returncode == status, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_the_script_says_what_it_renames_and_creates(tmp_path):
+    model, wide = tmp_path / "m.onnx", tmp_path / "wide.onnx"
+    onnx.save(chain([("Add", ["in.put:0", "w"], ["/out"])], {"in.put:0": [4]}, ["/out"], {"w": V}), model)
+    made, notes = script(model)
+    assert list(json.loads(made)["inputs"]) == ["in_put_0"] and notes == "note: the input in.put:0 is in_put_0 in the program\nnote: the output /out is out in the program\n"
+    assert script(model, "--larger-than", 1, "--tables", tmp_path / "a" / "b", status=1)[1] == f"from_onnx.py: --tables {tmp_path}/a/b: the folder {tmp_path}/a does not exist\n"
+    assert not (tmp_path / "a").exists()
+    script(model, "--tables", tmp_path / "a", "--larger-than", 1)
+    assert [one.name for one in (tmp_path / "a").iterdir()] == ["m.safetensors"]
+    onnx.save(chain([("Add", ["x", "w"], ["y"])], {"x": [300_000]}, ["y"], {"w": np.zeros(300_000, "f4")}), wide)
+    text, notes = script(wide)
+    assert notes == f"note: the program has {len(text)} bytes, and the server stores at most 1048576; --tables FOLDER keeps the weights out of the text\n"
+    assert "a smaller --larger-than keeps more" in script(wide, "--tables", tmp_path / "a", "--larger-than", 2 ** 30)[1]
+    assert script(wide, "--tables", tmp_path / "a")[1] == ""
+
+
+@pytest.mark.parametrize("nodes, said", [
+    ([("Hardmax", ["x"], ["y"])], "has 1 node that programs cannot compute:\nHardmax y: programs have no such op"),
+    ([("Hardmax", ["x"], ["a"]), ("Hardmax", ["a"], ["y"])], "has 2 nodes that programs cannot compute:\nHardmax a: "),
+    ([("Identity", ["x"], ["y"])], "cannot be converted:\nthe output y is an input or a constant; programs return results of steps"),
+    ([("Neg", [f"x{at}" if at else "x"], [f"x{at + 1}" if at < 256 else "y"]) for at in range(257)], "cannot be converted:\nthe model has 257 steps; a program has at most 256")], ids=range(4))
+def test_the_script_says_why_it_converts_nothing(tmp_path, nodes, said):
+    onnx.save(chain(nodes, {"x": [4]}, ["y"]), tmp_path / "m.onnx")
+    assert script(tmp_path / "m.onnx", status=1)[1].startswith(f"from_onnx.py: {tmp_path}/m.onnx {said}")
+
+
+def test_a_converted_model_is_stored_and_called(tmp_path):
+    onnx.save(chain([("Add", ["x", "w"], ["y"])], {"x": ["n", 4]}, ["y"], {"w": V}), tmp_path / "m.onnx")
+    (tmp_path / "data").mkdir()
+    with tensord.serve(tmp_path / "data") as server:
+        program = json.loads(script(tmp_path / "m.onnx", "--tables", tmp_path / "data", "--larger-than", 1)[0])
+        assert not server.client.programs.put("m", program)["ready"]
+    with tensord.serve(tmp_path / "data") as server:
+        assert server.client.programs.put("m", program)["ready"]
+        assert server.client.run("m", x=np.zeros((1, 4), "f4"))["y"].tolist() == [V.tolist()]
+
+
 def test_all_nodes_that_cannot_be_converted_are_listed():
     model = chain([("Relu", ["x"], ["a"]), ("Conv", ["a", "w"], ["b"]), ("Hardmax", ["b"], ["y"]), ("Det", ["x"], ["unused"])], {"x": [1, 1, 4]}, ["y"],
                   {"w": np.ones((1, 1, 3), "f4")})
@@ -155,6 +214,8 @@ def test_all_nodes_that_cannot_be_converted_are_listed():
     ("Div", (I, np.array(2)), {}, (), "integers are divided"), ("Mod", (X, V), {"fmod": 1}, (), "fmod=1"), ("Reshape", (X, ints(4, 6)), {}, (), "the shape is not constant"),
     ("ArgMax", (X,), {"select_last_index": 1}, (), "select_last_index=1"), ("LpNormalization", (X,), {"p": 1}, (), "p=1"),
     ("Identity", (X,), {}, (), "the output out0 is an input or a constant"), ("Cast", (X,), {"to": TensorProto.FLOAT8E4M3FN}, (), "the dtype float8e4m3fn"),
+    ("Reshape", (X, ints(4, 6)), {}, (), "the shape is not constant; it depends on the values of the input in1, which programs do not support"),
+    ("ConstantOfShape", (ints(4, 6),), {}, (), "its result depends on the shape or the values of in0; it depends on the values of the input in0"),
     ("OneHot", (ints(1), np.array(3), V[:2]), {"axis": 0}, (1,), "the axis is not the last one"), ("CumSum", (X, np.array(1)), {}, (), "the axis is not constant")])
 def test_what_programs_compute_differently_is_refused(op, given, attributes, constants, message):
     with pytest.raises(from_onnx.Unsupported, match=message):

@@ -60,6 +60,17 @@ def test_a_use_of_a_parameter_in_python_fixes_its_value(use):
     assert made[1]["k"] == 3 and made[2]["k"] == {"attr": "j", "default": 2}
 
 
+@pytest.mark.parametrize("function, step", [
+    (lambda x, k=1: steps.reduce_sum(x, [k]), {"axes": [1]}), (lambda x, k=1: steps.slice(x, (0, k), (1, 2)), {"starts": (0, 1)}),
+    (lambda x, k=1: steps.add(x, [[k, 2]]), {"y": [[1, 2]]}), (lambda x, k=1: x * k, {"y": 1}), (lambda x, k=1: steps.maximum(x, k), {"y": 1}),
+    (lambda x, k=1: steps.gather(x, [k]), {"op": "gather"}), (lambda x, k=1: steps.reshape(x, np.array([k, -1])), {"shape": [1, -1]}),
+    (lambda x, k={"axis": 1}: steps.argmax(x, k["axis"]), {"axis": 1}), (lambda x, k=steps.exp: k(x), {"op": "exp"})], ids=range(9))
+def test_a_parameter_that_is_not_a_whole_attribute_is_fixed_at_its_default(programs, function, step):
+    made = tensord.program(x=spec("float32", 2, 2))(function)
+    assert made.stored()["steps"][0].items() >= step.items()
+    assert programs.put("fixed", made)["arguments"] == []
+
+
 def test_results_do_not_have_names_of_arguments():
     @tensord.program(x=spec("float32", "n"))
     def function(x, k=3):
@@ -102,6 +113,43 @@ def test_an_error_in_a_step_shows_the_line_when_the_program_is_stored(programs):
         return steps.reshape(x, [3])
     with pytest.raises(tensord.ShapeMismatch, match=r"in wrong\n    return steps\.reshape\(x, \[3\]\)$"):
         programs.put("wrong", wrong)
+
+
+@pytest.mark.parametrize("given, message", [
+    ({"k": 9}, "k is 9; must be from 0 to 2, the length of axis 0 of x, which has shape [2]\n  in step 1 (best, top_k) of the program scaled"),
+    ({"w": 2.0}, "has no member \"w\"; expected x, k,"), ({"x": np.ones(2, "f4"), "w": 2.0}, "has no metadata entry \"w\"; expected k,"),
+    ({"w": np.ones(2)}, "If w is a parameter of the function, its value was fixed when the program was stored, because it is not an attribute of an op; to let each call"
+     " choose it, declare it as a tensor, w=tensord.spec(...), and store the program again"),
+    ({"x": "items"}, "x is an input of the program, but a str is an argument; for the resident tensor 'items', pass tensord.Ref('items')"),
+    ({"x": "items", "k": 1}, "pass tensord.Ref('items')"), ({"x": "items", "w": [1.0]}, "pass tensord.Ref('items')"),
+    ({"x": 2.0}, "x is an input of the program, but a Python number is an argument; pass an array with the dtype of the input, numpy.array(2.0, DTYPE)"),
+    ({"x": np.ones(2)}, "x has dtype float64; expected float32; pass numpy.asarray(x, 'float32')"), ({"x": np.ones(2, "i4")}, "pass numpy.asarray(x, 'float32')"),
+    ({"x": np.array(["a"])}, "x has dtype string; expected float32"), ({"x": tensord.Ref("wide")}, "x has dtype float64; expected float32; the op cast"),
+    ({"x": np.ones((2, 2), "f4")}, "x has shape [2,2]; expected [n]"), ({"x": tensord.Ref("nothing")}, "there is no resident tensor 'nothing'")], ids=str)
+def test_an_error_of_a_stored_program_shows_the_step_or_says_what_to_pass(using, daemon, client, programs, given, message):
+    @tensord.program(x=spec("float32", "n"))
+    def scaled(x, k=1, w=0.5):
+        best = steps.top_k(x * w, k).values
+        return best
+    programs.put("scaled", scaled)
+    client.tables["wide"].put(np.ones(2))
+    for store in (False, True):
+        with pytest.raises(tensord.ProblemError) as caught:
+            using(daemon.url, lambda client: (client.store("kept") if store else client).run("scaled", **{"x": [1.0, 2.0], **given}))
+        assert message in str(caught.value) and ("string" in message) <= ("asarray" not in str(caught.value))
+    client.tables["wide"].delete()
+
+
+def test_names_of_results_are_the_same_before_and_after_storing(client, programs):
+    @tensord.program(x=spec("float32", "n"))
+    def both(x):
+        return {"low": -x, "high": x + 1}
+    programs.put("both", both)
+    assert [*client.run("both", x=[1.0])] == [*client.run(both, [1.0])] == ["low", "high"]
+    twice = tensord.program(x=spec("float32", "n"))(lambda x: dict.fromkeys(("a", "b", "c"), -x))
+    assert [*client.run(twice, [1.0])] == ["a", "b", "c"]
+    with pytest.raises(TypeError, match="the results 'a' and 'b' are the same tensor, which a program returns only once\n  File"):
+        programs.put("twice", twice)
 
 
 def test_what_cannot_be_stored_is_refused(client, programs):

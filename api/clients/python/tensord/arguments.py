@@ -1,8 +1,8 @@
 """Arguments of stored programs: parameters of a function that each call can set.
 
-A stored program is traced with an Argument for each parameter that has a default. An argument can only be an attribute of an op. If the
-function computes with an argument in Python, for example in range(layers), the steps depend on its value. The argument then raises Fixed,
-and the function is traced again with the default instead of the argument.
+A stored program is traced with an Argument for each parameter that has a default. An argument can only be a whole attribute of an op. If
+the function uses an argument in another way, for example in range(layers), in the list [axis] or as a tensor, the steps depend on its value.
+The argument then raises Fixed, and the function is traced again with the default instead of the argument.
 """
 from __future__ import annotations
 
@@ -34,6 +34,15 @@ def is_argument(value: Any) -> bool:
 
 def argument_json(value: Any) -> dict[str, Any]:
     return {"attr": object.__getattribute__(value, "_name"), "default": object.__getattribute__(value, "_default")}
+
+
+def refuse_arguments(values: Any) -> None:
+    """Raises Fixed if the nested lists contain an argument: a call can set a whole attribute, but not a part of one."""
+    for value in values:
+        if is_argument(value):
+            raise Fixed(object.__getattribute__(value, "_name"))
+        if isinstance(value, (list, tuple)):
+            refuse_arguments(value)
 
 
 def refuse_use(name: str) -> Any:

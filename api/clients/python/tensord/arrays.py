@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,8 @@ class Floats(NamedTuple):
 
 class Symbol:
     """A tensor in a traced function, which has no values yet."""
+    _rank: Optional[int] = None  # None: not known
+    _dtype = ""  # the dtype if it is known, otherwise ""
 
 
 Input = Union[Ref, Tensor, Plain, Symbol]

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import numpy as np
 
 from . import safetensors
-from .arguments import is_argument
+from .arguments import is_argument, refuse_arguments
 from .arrays import NUMPY, Array, Floats, Given, Input, Keys, Plain, Ref, Symbol, Tensor, from_json, numel, split_strings, to_json
 from .errors import ProtocolError
 from .http1 import Reply
@@ -24,6 +24,7 @@ T = TypeVar("T")
 JSON, SAFETENSORS = "application/json", "application/vnd.safetensors"
 ACCEPT = f"{SAFETENSORS}, {JSON};q=0.5"
 Description = dict[str, Any]
+ATTRIBUTES = (bool, int, float, str, list, tuple)  # classes of the values of attributes
 
 
 class Untyped(NamedTuple):
@@ -283,8 +284,10 @@ def attribute(name: str, value: Any) -> Any:
     if isinstance(value, Symbol):
         raise refused(name, "a tensor of a traced function, but an attribute cannot depend on values",
                       f"pass a number, or give the parameter of the function a default, such as {name}=10")
-    if not isinstance(value, (bool, int, float, str, list, tuple)):
+    if not isinstance(value, ATTRIBUTES):
         raise refused(name, f"a {type(value).__name__}", "pass a number, a bool, a str or a list of integers")
+    if isinstance(value, (list, tuple)):
+        refuse_arguments(value)
     return value
 
 
@@ -310,9 +313,11 @@ def program_path(name: str, **query: Any) -> str:
     return resource_path("/v1/programs", name, **query)
 
 
-def stored_program_call(name: str, given: dict[str, Any], output_dtype: Any) -> Call[dict[str, Array]]:
-    """Runs a stored program. Python numbers, bools and str are arguments of the program, and other values are inputs."""
-    attributes = present({**{key: value for key, value in given.items() if isinstance(value, (bool, int, float, str))}, "output_dtype": output_dtype})
+def stored_program_call(name: str, given: dict[str, Any], whole: dict[str, Any]) -> Call[dict[str, Array]]:
+    """Runs a stored program. Python numbers, bools and str are arguments of the program, and other values are inputs.
+
+    `whole` has attributes of the whole call, such as device."""
+    attributes = {**present({key: value for key, value in given.items() if isinstance(value, (bool, int, float, str))}), **whole}
     inputs = {key: as_input(value, key) for key, value in given.items() if key not in attributes}
     body, kind = encode(inputs, {**attributes, "response": "base64"})
     return Call("POST", program_path(name), arrays, body, {"Accept": ACCEPT, "Content-Type": kind})

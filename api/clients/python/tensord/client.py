@@ -56,15 +56,19 @@ class Client(Ops[Array, list[Array], Found, Selected, Matches]):
     def run_op(self, call: OpCall, timeout: Optional[float]) -> Any:
         return self.send(calls.op_request(call), timeout=timeout)
 
-    def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
-                  **inputs: Any) -> Any:
+    def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, device: Optional[str] = None, output_dtype: Any = None,
+                  timeout: Optional[float] = None, **inputs: Any) -> Any:
         """Runs a function with the decorator @tensord.program in the daemon, in one request.
 
         Example: client.run(best, query, ids, k=5). The result has the structure that the function returns, with arrays instead of
         tensors. The program can also be the name of a stored program, or a program in JSON as a dict. It then takes its inputs by
-        name, and the result is a dict. For a stored program, Python numbers and str are arguments, and other values are inputs."""
-        call, places = programs.call_of(program, args, inputs, output_dtype)
-        with about_steps(places):
+        name, and the result is a dict. For a stored program, Python numbers and str are arguments, and other values are inputs.
+
+        device        runs the program: "auto", "cpu" or "gpu"
+        output_dtype  rounds floating-point results, as for an op
+        timeout       seconds allowed for this call"""
+        call, about_program = programs.call_of(program, args, inputs, device, output_dtype)
+        with about_program:
             return self.send(call, timeout=timeout)
 
     def store(self, name: Union[str, Table], *, outputs: Optional[Iterable[str]] = None, ttl_s: Optional[int] = None,
@@ -125,11 +129,11 @@ class Store(Ops[Description, list[Description], dict[str, Description], dict[str
     def run_op(self, call: OpCall, timeout: Optional[float]) -> Any:
         return self._send(calls.op_request(call), timeout)
 
-    def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, output_dtype: Any = None, timeout: Optional[float] = None,
-                  **inputs: Any) -> dict[str, Description]:
+    def run(self, program: Union[Program, Mapping[str, Any], str], /, *args: Any, device: Optional[str] = None, output_dtype: Any = None,
+                  timeout: Optional[float] = None, **inputs: Any) -> dict[str, Description]:
         """Runs a program as Client.run does, and stores its results. Returns their descriptions by the names of the program's outputs."""
-        call, places = programs.call_of(program, args, inputs, output_dtype)
-        with about_steps(places):
+        call, about_program = programs.call_of(program, args, inputs, device, output_dtype)
+        with about_program:
             return cast("dict[str, Description]", self._send(call, timeout))
 
     def _send(self, call: Call[Any], timeout: Optional[float]) -> Any:
@@ -166,8 +170,9 @@ class Programs:
                   if_none_match: Optional[str] = None, **fixed: Any) -> Description:
         """Stores a program; client.run(name, ...) runs it. All inputs of a function must be declared with tensord.spec.
 
-        Parameters of a function that have a default become arguments of the program, unless `fixed` has their values, or the function
-        computes with them in Python, as in range(layers). The returned description lists the arguments."""
+        Parameters of a function that have a default and are attributes of ops become arguments of the program, which each call can set.
+        All other parameters with a default are fixed: at the value in `fixed`, or at the default. The returned description lists the
+        arguments."""
         request, path = programs.stored_request(program, fixed), calls.program_path(name, persist=persist)
         with about_steps(request.places):
             return self.client.send(calls.json_call("PUT", path, request.program, Conditions(if_match, if_none_match)))

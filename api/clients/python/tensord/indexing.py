@@ -6,16 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Symbol
+from .arrays import Keys, Symbol
+from .inputs import is_text
+from .ranks import index_dtype
 
 END = 2 ** 63 - 1  # a bound of a slice beyond any tensor; slices clamp their bounds
 SEVERAL = "use tensord.steps.gather_nd for several arrays"
+MASK = ("use tensord.steps.dynamic_partition(x, tensord.steps.cast(mask, 'int32'), 2)[1] for the selected rows, or tensord.steps.where(mask, x, 0) to keep"
+        " the shape")
+KEYS = "for rows by key, use tensord.steps.gather(table, tensord.Keys(x))"
 
 
 def indexed(steps: Any, x: Any, index: Any) -> Any:
     """Returns x[index] by NumPy's rules, as steps recorded by `steps`. The index has integers, slices, ..., None, and at most one array.
 
     Dimensions before ... are counted from the start, and dimensions after it from the end, because the rank is not known."""
+    if isinstance(index, Keys):
+        raise TypeError(f"an index is tensord.Keys; {KEYS}")
     before, after = halves(index)
     parts = [*enumerate(p for p in before if p is not None), *enumerate((p for p in after if p is not None), -sum(p is not None for p in after))]
     numbers = [(axis, operator.index(part)) for axis, part in parts if is_integer(part)]
@@ -48,9 +55,16 @@ def is_whole(part: slice) -> bool:
 
 
 def checked(array: Any) -> Any:
+    dtype = array._dtype if isinstance(array, Symbol) else "string" if is_text(array) else index_dtype(array)
+    if dtype == "string":
+        raise TypeError(f"an index is {'strings' if isinstance(array, Symbol) else repr(array)}; {KEYS}")
+    if dtype == "bool" and isinstance(array, Symbol):
+        raise TypeError(f"an index is a mask, and the number of rows that it selects is not known before the program runs; {MASK}")
+    if dtype == "bool":
+        raise TypeError(f"an index is the mask {array!r}; numpy.flatnonzero(mask) gives the row numbers")
     if isinstance(array, Symbol):
         return array
-    if isinstance(array, (str, bytes)) or np.asarray(array).dtype.kind not in "iu":
+    if np.asarray(array).dtype.kind not in "iu":
         raise TypeError(f"an index is {array!r}; expected integers, slices, ..., None or row numbers")
     return array
 

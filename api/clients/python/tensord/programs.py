@@ -4,6 +4,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial, update_wrapper
 from typing import Any, NamedTuple, Optional, overload
@@ -13,12 +14,14 @@ import numpy as np
 from . import calls
 from .arguments import Argument, Fixed, argument_json, is_argument
 from .arrays import Input, Ref, Symbol, Tensor, to_json
-from .calls import Call, attribute, json_members
+from .calls import Call, attribute, json_members, present
+from .errors import about_steps
 from .http1 import Reply
-from .inputs import dtype_name
-from .naming import is_valid, set_names
+from .naming import is_valid, result_keys, return_place, set_names
+from .ranks import index_dtype, rank_of
 from .specs import Spec, declaration, declared_json, input_json
-from .tracing import CURRENT, Step, Trace, Traced, tracing
+from .stored_errors import about_stored_program
+from .tracing import CURRENT, Place, Step, Trace, Traced, tracing
 
 NAMED = "a parameter needs the name of an input: letters, digits and _, and no member of requests, such as device"
 SHOWN = 160  # maximum number of characters of a step in an error
@@ -30,9 +33,6 @@ class Request:
     program: dict[str, Any]
     places: Sequence[object]
     results: Callable[[Reply], Any]
-
-    def body(self, output_dtype: Any = None) -> dict[str, Any]:
-        return self.program if output_dtype is None else {**self.program, "output_dtype": dtype_name(output_dtype)}
 
 
 def request(program: Any, args: tuple[Any, ...], inputs: dict[str, Any]) -> Request:
@@ -59,14 +59,16 @@ def stored_request(program: Any, fixed: dict[str, Any]) -> Request:
     return Request(dict(program), step_texts(program), calls.arrays)
 
 
-def call_of(program: Any, args: tuple[Any, ...], inputs: dict[str, Any], output_dtype: Any) -> tuple[Call[Any], Sequence[object]]:
-    """Returns the call that runs a program, and the places of its steps."""
+def call_of(program: Any, args: tuple[Any, ...], inputs: dict[str, Any], device: Optional[str],
+            output_dtype: Any) -> tuple[Call[Any], AbstractContextManager[None]]:
+    """Returns the call that runs a program, and a context that adds the place of the failed step to errors."""
+    whole = present({"device": device, "output_dtype": output_dtype})
     if isinstance(program, str) and args:
         raise TypeError("a stored program takes its inputs and arguments by name")
     if isinstance(program, str):
-        return calls.stored_program_call(program, inputs, output_dtype), []
+        return calls.stored_program_call(program, inputs, whole), about_stored_program(program, inputs)
     made = request(program, args, inputs)
-    return calls.program_call(made.body(output_dtype), made.results), made.places
+    return calls.program_call({**made.program, **whole}, made.results), about_steps(made.places)
 
 
 def step_texts(program: Mapping[str, Any]) -> list[StepText]:
@@ -146,14 +148,19 @@ class Program:
         return self._request(self.signature.bind_partial(*args, **kwargs)).program
 
     def json(self, *args: Any, **kwargs: Any) -> str:
-        """Returns to_dict(...) as JSON, with a line for each step."""
-        return program_text(self.to_dict(*args, **kwargs))
+        """Returns to_dict(...) as JSON, with a line for each step. Each tensor must have a value or a tensord.spec."""
+        made = self.to_dict(*args, **kwargs)
+        missing = [name for name in self.tensors if name not in made["inputs"]]
+        if missing:
+            raise TypeError(f"{self._title}: the input {missing[0]} has neither a value nor a declaration, so the JSON would not be a program; pass {missing[0]},"
+                            f" or add @tensord.program({missing[0]}=tensord.spec(...))")
+        return program_text(made)
 
     def stored(self, **fixed: Any) -> dict[str, Any]:
         """Returns the program in the form that PUT /v1/programs/{name} takes, with declared inputs.
 
-        Parameters with a default become arguments, which each call can set, unless `fixed` has their values or the function computes
-        with them in Python, as in range(layers)."""
+        Parameters with a default that are attributes of ops become arguments, which each call can set. All other parameters with a
+        default are fixed: at the value in `fixed`, or at the default."""
         return self._stored(fixed).program
 
     def _stored(self, fixed: dict[str, Any]) -> Request:
@@ -167,29 +174,61 @@ class Program:
         while True:
             bound = self.signature.bind_partial(**fixed)
             for name, parameter in self.signature.parameters.items():
-                if name not in self.tensors and name not in fixed and parameter.default is not None:
+                if name not in self.tensors and name not in fixed and isinstance(parameter.default, (*calls.ATTRIBUTES, np.generic)):
                     bound.arguments[name] = Argument(name, attribute(name, parameter.default))
             try:
-                return self._request(bound)
+                return self._request(bound, stored=True)
             except Fixed as error:
                 fixed[error.name] = self.signature.parameters[error.name].default
 
-    def _request(self, bound: inspect.BoundArguments) -> Request:
+    def _request(self, bound: inspect.BoundArguments, stored: bool = False) -> Request:
         bound.apply_defaults()
         given = {name: bound.arguments[name] for name in self.tensors if name in bound.arguments}
         with tracing(self._title) as trace:
-            inputs = {name: Traced(trace, f"the input {name}") for name in self.tensors}
+            inputs = {name: Traced(trace, f"the input {name}", *self._facts(given, name)) for name in self.tensors}
             bound.arguments.update(inputs)
-            returned = self.function(*bound.args, **bound.kwargs)
+            try:
+                returned = self.function(*bound.args, **bound.kwargs)
+            except RecursionError as error:
+                raise self._endless(error) from None
         found = leaves(returned, trace)
         live = live_steps(trace, [one for _, one in found])
         self._refuse_unused(inputs, live)
         for name, one in inputs.items():
             one._name = name
-        set_names(self.signature.parameters, found, live)
+        set_names(self.signature.parameters, self._keys(found, stored), live)
         names = list(dict.fromkeys(str(one._name) for _, one in found))
         body = {"inputs": self._inputs(given), "steps": [step_json(step) for step in live], "outputs": names}
-        return Request(body, [step.place for step in live], lambda reply: arranged(returned, calls.arrays(reply)))
+        return Request(body, live, lambda reply: arranged(returned, calls.arrays(reply)))
+
+    def _endless(self, error: RecursionError) -> TypeError:
+        """Returns the error of a function that calls itself until Python stops it, with the line of its first call."""
+        at = error.__traceback__
+        while at is not None and at.tb_frame.f_code is not getattr(self.function, "__code__", None):
+            at = at.tb_next
+        place = "" if at is None else f"\n{Place(at.tb_frame.f_code.co_filename, at.tb_lineno, self._title, at.tb_lasti)}"
+        return TypeError(f"{self._title} calls itself without end; a program is traced before its tensors have values, so only Python values, such as a parameter"
+                         f" depth=3, can end the calls{place}")
+
+    def _facts(self, given: dict[str, Any], name: str) -> tuple[Optional[int], str]:
+        """Returns what is known of an input: its rank or None, and its dtype or ""."""
+        one = self.specs.get(name)
+        if one is not None:
+            return len(one.shape), one.dtype
+        return (rank_of(given[name]), index_dtype(given[name])) if name in given else (None, "")
+
+    def _keys(self, found: list[tuple[Optional[str], Traced]], stored: bool) -> dict[str, Traced]:
+        """Returns the results that have a key, which becomes their name. In a stored program, no result can have two keys."""
+        try:
+            keys = result_keys(self.signature.parameters, found)
+            first = {id(one): key for key, one in reversed(keys.items())}
+            twice = [key for key, one in keys.items() if first[id(one)] != key]
+            if stored and twice:
+                raise ValueError(f"the results {first[id(keys[twice[0]])]!r} and {twice[0]!r} are the same tensor, which a program returns only once")
+        except ValueError as error:
+            place = return_place(self.function)
+            raise TypeError(f"{self._title}: {error}" + (f"\n{place}" if place else "")) from None
+        return keys
 
     def _inputs(self, given: dict[str, Any]) -> dict[str, Any]:
         """Returns the inputs in JSON: values, or declarations."""
@@ -227,12 +266,17 @@ def is_tensor(parameter: inspect.Parameter) -> bool:
     return default is parameter.empty or isinstance(default, (np.ndarray, Ref, Tensor)) or isinstance(getattr(default, "reference", None), Ref)
 
 
-def leaves(returned: Any, trace: Trace, key: str = "") -> list[tuple[str, Traced]]:
-    """Returns the tensors that a function returned, each with the key of the dict that contains it, if any."""
+def leaves(returned: Any, trace: Trace, key: Optional[str] = None) -> list[tuple[Optional[str], Traced]]:
+    """Returns the tensors that a function returned, each with its key: the keys and positions that lead to it, joined with _. Positions
+    count only below a key."""
+    def below(name: object, one: Any) -> list[tuple[Optional[str], Traced]]:
+        return leaves(one, trace, None if name is None else str(name) if key is None else f"{key}_{name}")
+
     if isinstance(returned, Mapping):
-        return [leaf for name, one in returned.items() for leaf in leaves(one, trace, str(name))]
+        return [leaf for name, one in returned.items() for leaf in below(name, one)]
     if isinstance(returned, (tuple, list)):
-        return [leaf for one in returned for leaf in leaves(one, trace, key)]
+        names = getattr(returned, "_fields", [None] * len(returned) if key is None else range(len(returned)))
+        return [leaf for name, one in zip(names, returned) for leaf in below(name, one)]
     if not isinstance(returned, Traced):
         raise TypeError(f"{trace.function} returns {returned!r}; expected tensors that it has computed, or tuples, lists and dicts of them")
     if returned._trace is not trace or all(returned is not result for step in trace.steps for result in step.results):

@@ -15,10 +15,11 @@ from .calls import OpCall
 from .indexing import indexed
 from .inputs import common_float, refused, typed
 from .ops import Ops
+from .ranks import result_dtype, product, result_rank
 
 LISTS = {"dynamic_partition": "num_partitions"}  # ops that return a list, and the attribute with its length
 NAMED: dict[Any, Any] = {calls.found_rows: calls.Found, calls.selected: calls.Selected, calls.matches: calls.Matches}
-WHOLE = {"device": "programs run on the CPU", "timeout": "pass it to client.run",
+WHOLE = {"device": "pass it to client.run", "timeout": "pass it to client.run",
          "output_dtype": "use tensord.steps.cast, or pass output_dtype to client.run for the results of the program"}
 
 
@@ -45,6 +46,11 @@ class Step:
     place: Place
     results: tuple[Traced, ...] = ()
     used: list[bool] = field(default_factory=list)  # for each result, True if the program uses it
+    hint: str = ""  # advice if the step fails
+
+    def __str__(self) -> str:
+        """Returns the place of the step, for errors."""
+        return f"{self.place}\n    {self.hint}" if self.hint else str(self.place)
 
 
 @dataclass(eq=False)
@@ -59,7 +65,7 @@ class Trace:
             if isinstance(value, Traced) and value._trace is not self:
                 raise TypeError(f"{name}: a tensor of another run of a traced function ({value._trace.function}); pass it as an argument")
         step = Step(call.op, with_floats(call.inputs), call.attributes, output_names(call), place())
-        step.results = tuple(Traced(self, f"the result of {call.op}") for _ in step.outputs)
+        step.results = tuple(Traced(self, f"the result of {call.op}", result_rank(call), result_dtype(call)) for _ in step.outputs)
         self.steps.append(step)
         return step.results
 
@@ -101,15 +107,16 @@ def with_floats(inputs: dict[str, Given]) -> dict[str, Input]:
 
 
 class Traced(Symbol):
-    """A tensor in a traced function: an input, or the result of a step. It has no values, and its shape is not known.
+    """A tensor in a traced function: an input, or the result of a step. It has no values, and its shape is not known. `rank` is known
+    for inputs with a declaration or a value, and for results of many ops.
 
     Operators, x[...] and the functions of tensord.steps record steps."""
 
     __array_ufunc__ = None  # With this, NumPy leaves array * x to this class.
     __hash__ = None  # type: ignore[assignment]  # == compares elements.
 
-    def __init__(self, trace: Trace, what: str):
-        self._trace, self._what = trace, what
+    def __init__(self, trace: Trace, what: str, rank: Optional[int] = None, dtype: str = ""):
+        self._trace, self._what, self._rank, self._dtype = trace, what, rank, dtype
         self._name: Optional[str] = None
 
     def __repr__(self) -> str:
@@ -179,8 +186,11 @@ UNARY = {"neg": "negative", "abs": "abs", "invert": "logical_not"}
 
 
 def matmul(x: Any, y: Any) -> Any:
-    """Multiplies the matrices in the last two dimensions, as NumPy does. The op einsum refuses vectors."""
-    return steps.einsum("...ij,...jk->...ik", x, y)
+    """Returns x @ y by NumPy's rules. A tensor whose rank is not known counts as a matrix, unless the equation also holds for a vector."""
+    equation, rank, hint = product(x, y)
+    made = steps.einsum(equation, x, y)
+    made._rank, made._trace.steps[-1].hint = rank, hint
+    return made
 
 
 def define(name: str, function: Callable[..., Any], reverse: bool = False) -> None:
