@@ -144,6 +144,11 @@ def used_nodes(graph):
     return used[::-1]
 
 
+def unique(base, taken):
+    """Returns the name, with a number at its end if it is taken."""
+    return next(one for one in (base, *(f"{base}_{n}" for n in range(2, len(taken) + 3))) if one not in taken)
+
+
 # ---------------------------------------------------------------- the program
 class Converter:
     """A program that is being made from a model. A value of the model is given by its name, or "" for a missing optional input."""
@@ -153,10 +158,10 @@ class Converter:
         self.values = {one.name: one for one in graph.initializer}
         self.info = {one.name: one for one in infos(model)}
         self.larger_than, self.prefix = larger_than, prefix
-        self.steps, self.tables, self.aliases, self.names, self.taken = [], {}, {}, {}, set(RESERVED)
+        self.steps, self.tables, self.table_names, self.aliases, self.names, self.taken = [], {}, {}, {}, {}, set(RESERVED)
         self.inputs = [one for one in graph.input if one.name not in self.values]
         self.outputs = [one.name for one in graph.output]
-        self.consumers = {name for node in graph.node for name in node.input} | set(self.outputs)
+        self.consumers = {name for node in used_nodes(graph) for name in node.input} | set(self.outputs)
         for name in (*(one.name for one in self.inputs), *self.outputs):
             self.name_of(name)
         self.makers = {name: node for node in graph.node for name in node.output}
@@ -181,7 +186,7 @@ class Converter:
     def new_name(self, text):
         whole = re.sub(r"\W+", "_", text, flags=re.A).strip("_")
         base = re.sub(r"^(?=[0-9])", "_", whole if len(whole) <= 56 else whole[-56:].partition("_")[2] or whole[-56:]) or "result"
-        name = next(one for one in (base, *(f"{base}_{n}" for n in range(2, len(self.taken) + 3))) if one not in self.taken)
+        name = unique(base, self.taken)
         self.taken.add(name)
         return name
 
@@ -262,7 +267,7 @@ class Converter:
         dtype, data = self.dtype(value), raw(proto)
         if self.larger_than is None or len(data) < self.larger_than:
             return typed(dtype, list(proto.dims), data)
-        name = re.sub(r"[^A-Za-z0-9_.-]", "_", value)
+        name = self.table_names.setdefault(value, unique(re.sub(r"[^A-Za-z0-9_.-]", "_", value), self.table_names.values()))
         self.tables[name] = (dtype, list(proto.dims), data)
         return {"ref": f"{self.prefix}:{name}"}
 
@@ -297,7 +302,12 @@ class Converter:
         for one in self.inputs:
             if self.name_of(one.name) in used:
                 declared[self.name_of(one.name)] = {"dtype": self.dtype(one.name), "shape": self.declared_shape(one)}
-        return {"inputs": declared, "steps": self.steps, "outputs": [self.output_name(name) for name in self.outputs]}
+        named = {}
+        for name in self.outputs:
+            other = named.setdefault(self.output_name(name), name)
+            if other != name:
+                raise Refused(f"the outputs {other} and {name} are the same value; a program returns it once; --output selects one of them")
+        return {"inputs": declared, "steps": self.steps, "outputs": list(named)}
 
     def declared_shape(self, one):
         """Returns the shape of an input, with a name for an extent that each request chooses."""
@@ -372,6 +382,8 @@ def modulo(c, node, attributes):
 def power(c, node, attributes):
     x, y = node.input
     if c.dtype(x) != c.dtype(y):
+        if "int" in c.dtype(x) and "float" in c.dtype(y):
+            raise Refused(f"an integer base with an exponent of {c.dtype(y)} is not supported")
         y = c.step("cast", x=y, dtype=c.dtype(x))
     c.step("power", node.output[0], x=x, y=y)
 

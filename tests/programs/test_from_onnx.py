@@ -246,6 +246,33 @@ def test_names_are_valid_and_unique(client):
     np.testing.assert_allclose(client.run(program, a_x=[1.0, 2.0])["_9"], np.exp([1, 2]) - [1, 2], 1e-6)
 
 
+def graph_of(nodes, inputs, outputs, weights=()):
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
+    graph = helper.make_graph(nodes, "graph", infos, [onnx.ValueInfoProto(name=name) for name in outputs],
+                              [numpy_helper.from_array(value, name) for name, value in weights])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_tables_of_weights_have_different_names():
+    weights = [("enc/0.w", np.full(2000, 2, "f4")), ("enc_0.w", np.full(2000, 3, "f4"))]
+    nodes = [helper.make_node("Add", ["x", "enc/0.w"], ["y"]), helper.make_node("Mul", ["y", "enc_0.w"], ["z"])]
+    program, tables = from_onnx.convert(graph_of(nodes, {"x": [2000]}, ["z"], weights), larger_than=4096, prefix="m")
+    assert sorted(tables) == ["enc_0.w", "enc_0.w_2"]
+    assert [step["y"] for step in program["steps"]] == [{"ref": "m:enc_0.w"}, {"ref": "m:enc_0.w_2"}]
+
+
+def test_nodes_that_no_output_needs_use_nothing(client):
+    nodes = [helper.make_node("TopK", ["x", "k"], ["values", "indices"]), helper.make_node("Cast", ["indices"], ["unused"], to=TensorProto.FLOAT)]
+    program, _ = from_onnx.convert(graph_of(nodes, {"x": [5]}, ["values"], [("k", ints(2))]))
+    assert client.run(program, x=V[[0, 1, 2, 3, 0]])["values"].tolist() == [3, 1.5]
+
+
+def test_an_output_that_is_another_output_is_refused():
+    nodes = [helper.make_node("Exp", ["x"], ["y"]), helper.make_node("Identity", ["y"], ["z"])]
+    with pytest.raises(from_onnx.Unsupported, match="outputs y and z are the same value"):
+        from_onnx.convert(graph_of(nodes, {"x": [2]}, ["y", "z"]))
+
+
 def test_extents_that_requests_decide_have_names():
     model = chain([("Add", ["x", "y"], ["z"])], {"x": ["n", 2, None], "y": ["a.b", 2, "0"]}, ["z"])
     assert {name: one["shape"] for name, one in from_onnx.convert(model)[0]["inputs"].items()} == {"x": ["n", 2, "x_2"], "y": ["a_b", 2, "y_2"]}
