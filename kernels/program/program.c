@@ -87,7 +87,8 @@ static struct td_cost cost(const struct td_op_args *args)
     return sum;
 }
 
-/* Implements td_op.valid for the steps that are described. Their index inputs have data. */
+/* Implements td_op.valid for the steps that are described. Inputs that other steps compute have no
+ * data yet. */
 static bool valid(const struct td_op_args *args)
 {
     const struct td_program_plan *plan = args->plan;

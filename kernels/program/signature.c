@@ -26,12 +26,6 @@ static const char *declared_text(const struct td_program *program,
     return text;
 }
 
-static void show_shape(struct td_error *err, const char *name, const struct td_shape *shape)
-{
-    snprintf(err->shapes[err->n_shapes].name, sizeof(err->shapes[0].name), "%s", name);
-    err->shapes[err->n_shapes++].shape = *shape;
-}
-
 static td_status wrong_shape(const struct td_program *program, int input,
                              const struct td_shape *shape, struct td_error *err)
 {
@@ -40,7 +34,7 @@ static td_status wrong_shape(const struct td_program *program, int input,
     td_error_set(err, TD_SHAPE_MISMATCH, "%s has shape %s; expected %s", name,
                  td_shape_text(shape, given, sizeof(given)),
                  declared_text(program, &program->shapes[input], declared, sizeof(declared)));
-    show_shape(err, name, shape);
+    td_error_add_shape(err, name, shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", name);
 }
 
@@ -66,8 +60,8 @@ static td_status wrong_letter(const struct td_program *program, const struct td_
                      "%s is %" PRId64 " in %s, but %" PRId64 " in %s; a letter is one size",
                      program->letters[number], letter->size, other, size, name);
     if (input != letter->input)
-        show_shape(err, other, &args->inputs[letter->input].tensors[0].shape);
-    show_shape(err, name, &args->inputs[input].tensors[0].shape);
+        td_error_add_shape(err, other, &args->inputs[letter->input].tensors[0].shape);
+    td_error_add_shape(err, name, &args->inputs[input].tensors[0].shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", name);
 }
 
