@@ -340,7 +340,8 @@ static int64_t element_bytes(const struct job *job)
 static int64_t range_elements(const struct job *job, int width)
 {
     const int64_t bytes = element_bytes(job), least = RANGE_LEAST / bytes;
-    const int64_t most = td_smaller(job->numel / (width * THREAD_RANGES), RANGE_MOST / bytes);
+    const int64_t most =
+        td_smaller(job->numel / ((int64_t)width * THREAD_RANGES), RANGE_MOST / bytes);
     return td_larger(td_larger(least, most) / job->block, 1) * job->block;
 }
 

@@ -148,7 +148,7 @@ static bool part_name(const char *table, const char *part, char *name, size_t si
         return false;
     memcpy(name, table, base);
     name[base] = '.';
-    memcpy(name + base + 1, part, length);
+    memcpy(name + base + 1, part, length + 1);
     memcpy(name + base + 1 + length, table + base, version + 1);
     return true;
 }
