@@ -34,7 +34,7 @@ static td_status begin_model(struct td_call *call)
     char name[TD_TENSOR_NAME];
     const char *model = call->table.model ? call->table.model : call->op->name;
     call->schedule.must_queue =
-        td_program_name(model, name) && td_store_knows(call->services->store, name);
+        td_program_name(model, name) && td_catalog_know(&call->catalog, name);
     return TD_OK;
 }
 

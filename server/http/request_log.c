@@ -27,10 +27,10 @@ static bool is_chosen(const struct td_services *services, int64_t begun_ns)
     return (double)(bits >> 11) * 0x1p-53 < fraction;
 }
 
-/* True for a refused readiness probe. No other handler is refused during a drain. */
+/* True for a refused readiness probe. */
 static bool is_probe_of_drain(const struct td_call *call)
 {
-    return call->handler && call->error.status == TD_DRAINING;
+    return call->operation == TD_OPERATION_HEALTH && call->error.status == TD_DRAINING;
 }
 
 /* True if the server is at fault. Excludes errors that any client can cause. The last excluded

@@ -48,7 +48,7 @@ static const struct {
     int http_status;
     td_status status;
     unsigned retry_after_s;
-    bool handler, gone;
+    bool probe, gone;
     bool failed;
 } replies[] = {
     { "an error of the server", 500, TD_INTERNAL, 0, false, false, true },
@@ -64,18 +64,12 @@ static const struct {
     { "a client that has left", 504, TD_DEADLINE_EXCEEDED, 0, false, true, false },
 };
 
-static td_status nothing(struct td_call *ignored)
-{
-    (void)ignored;
-    return TD_OK;
-}
-
 TD_TEST_EACH(faults_of_the_server_are_logged_and_errors_that_any_client_can_cause_are_not, replies)
 {
     call.reply.http_status = replies[_i].http_status;
     call.error.status = replies[_i].status;
     call.error.retry_after_s = replies[_i].retry_after_s;
-    call.handler = replies[_i].handler ? nothing : NULL;
+    call.operation = replies[_i].probe ? TD_OPERATION_HEALTH : td_operation_of(call.op);
     call.gone = replies[_i].gone;
     td_request_log(&call, true);
     if (replies[_i].failed)
