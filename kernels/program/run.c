@@ -9,13 +9,24 @@
 
 /* Bytes of stack for the small allocations of a step. */
 #define SCRATCH_BYTES 4096
+/* Results of unknown size that are smaller share the memory of their step's first result, because
+ * an arena takes memory in blocks of 64 KiB. */
+#define SMALL_BYTES   ((size_t)16 * 1024)
+/* Bytes of an arena that holds one large result: its list node. */
+#define NODE_BYTES    64
+
+/* Memory of results that have no place in the block. */
+struct held {
+    struct td_arena arena;
+    _Alignas(64) char node[NODE_BYTES];
+};
 
 struct job {
     struct td_program_plan *plan;
     struct td_op_args *args; /* of the program */
     struct td_exec *exec;
     char *block;                       /* the results that have a place */
-    struct td_arena *held;             /* [n_values]: memory of results that have no place */
+    struct held *held;                 /* [n_values] */
     bool has_held;                     /* true if an element of `held` has memory */
     struct td_step_replaced *replaced; /* [n_steps] */
     struct td_step_time *times;        /* [n_steps] */
@@ -27,8 +38,9 @@ struct job {
 
 static void begin_held(struct job *job, int v)
 {
-    td_arena_init(&job->held[v], NULL, 0, job->exec->arena->memory);
-    job->held[v].stop = job->exec->arena->stop;
+    struct held *held = &job->held[v];
+    td_arena_init(&held->arena, held->node, sizeof(held->node), job->exec->arena->memory);
+    held->arena.stop = job->exec->arena->stop;
 }
 
 /* Starts with the outputs that the caller has allocated. */
@@ -65,6 +77,14 @@ static td_status admit_output(struct job *job, const struct td_tensor *output, s
                : td_error_resource(err, "output_bytes", job->output_bytes, limit, "the output");
 }
 
+/* Returns the arena for a result that has no place in the block. */
+static struct td_arena *arena_of(const struct job *job, int v)
+{
+    const struct td_program *program = job->plan->program;
+    const bool is_small = job->plan->values[v].tensor.bytes < SMALL_BYTES;
+    return &job->held[is_small ? program->steps[program->values[v].step].results[0] : v].arena;
+}
+
 /* Sets the data of a result that has none: a place in the block, or memory of its own. */
 static td_status allocate(struct job *job, int v, struct td_error *err)
 {
@@ -80,7 +100,7 @@ static td_status allocate(struct job *job, int v, struct td_error *err)
     td_status status = is_output ? admit_output(job, tensor, err) : TD_OK;
     job->has_held |= !is_output;
     if (status == TD_OK)
-        status = td_tensor_alloc(tensor, is_output ? job->exec->arena : &job->held[v], err);
+        status = td_tensor_alloc(tensor, is_output ? job->exec->arena : arena_of(job, v), err);
     return status;
 }
 
@@ -96,13 +116,13 @@ static void release(struct job *job, int s)
 {
     for (int v = 0; job->has_held && v < job->plan->program->n_values; v++)
         if (last_step_of(job->plan, v) == s && job->plan->program->values[v].output < 0)
-            td_arena_reset(&job->held[v]);
+            td_arena_reset(&job->held[v].arena);
 }
 
 static void release_all(struct job *job)
 {
     for (int v = 0; job->has_held && v < job->plan->program->n_values; v++)
-        td_arena_reset(&job->held[v]);
+        td_arena_reset(&job->held[v].arena);
 }
 
 /* ---- Steps ------------------------------------------------------------------------------- */
@@ -185,7 +205,7 @@ static td_status run_in_scratch(struct job *job, int s, struct td_error *err)
     if (has_strings(job, s, &is_output)) {
         job->has_held |= !is_output;
         if (!is_output)
-            exec->arena = &job->held[job->plan->program->steps[s].results[0]];
+            exec->arena = &job->held[job->plan->program->steps[s].results[0]].arena;
         const td_status status = run_op(job, s, err);
         exec->arena = arena;
         return status;

@@ -199,5 +199,18 @@ class Programs(HttpTest):
         self.assertIn(b'tensord_requests_total{op="run_program"', self.request("GET", "/metrics").body)
 
 
+class Memory(HttpTest):
+    options = ("--memory-limit", "64M")
+
+    def test_small_results_of_unknown_size_share_memory(self):
+        names = [f"part{i}" for i in range(1500)]
+        steps = [{"op": "cast", "x": "$to", "dtype": "int32", "as": "partition"},
+                 {"op": "dynamic_partition", "data": "$x", "partitions": "$partition", "num_partitions": len(names), "as": names},
+                 {"op": "concat", "inputs": ["$" + name for name in names], "as": "y"}]
+        reply = self.request("POST", "/v1/programs/run", program(steps, ["y"], x=list(range(len(names))), to=list(range(len(names)))[::-1]))
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.json()["outputs"]["y"]["data"], list(range(len(names)))[::-1])
+
+
 if __name__ == "__main__":
     main()
