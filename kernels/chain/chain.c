@@ -303,11 +303,11 @@ static void run_block(const struct job *job, int64_t at, int64_t n, char *scratc
         values[i] = input_block(job, i, at, n, scratch);
     for (int s = 0; s < chain->n_steps; s++) {
         const struct td_chain_step *step = &chain->steps[s];
-        char *final = step->to ? (char *)step->to->data + (size_t)at * step->width : NULL;
-        char *to = has_slot(step) ? scratch + (size_t)job->slots[s] * job->slot_bytes : final;
+        char *place = step->to ? (char *)step->to->data + (size_t)at * step->width : NULL;
+        char *to = has_slot(step) ? scratch + (size_t)job->slots[s] * job->slot_bytes : place;
         run_step(step, to, values, n);
-        if (to != final && final)
-            td_rows_stream(final, to, (size_t)n * step->width);
+        if (is_streamed(step))
+            td_rows_stream(place, to, (size_t)n * step->width);
         values[chain->n_inputs + s] = to;
     }
 }

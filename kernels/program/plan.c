@@ -1,6 +1,5 @@
 #include "kernels/program/plan.h"
 
-#include "kernels/integers.h"
 #include "kernels/key_dtype.h"
 #include "kernels/key_index/keyed_rows.h"
 #include "kernels/op_check.h"
@@ -26,8 +25,9 @@ td_status td_program_blame(const struct td_program *program, int step, td_status
 
 /* ---- One step ---------------------------------------------------------------------------- */
 
-/* True if infer reads the values of the input. It widens 32-bit keys. Those of a step must be
- * computed first; an input has its data, unless only shapes are described, as in a plan. */
+/* True if infer reads the values of the input, so that they must be computed first. infer also
+ * widens 32-bit keys. Keys that are an input of the program need no such check: they have data,
+ * unless the program is only planned. */
 static bool needs_values(const struct td_input_spec *spec, bool by_keys,
                          const struct td_program_value *value, const struct td_tensor *tensor)
 {
@@ -318,8 +318,8 @@ static void use(struct td_program_plan *plan, int v, int s)
         plan->values[v].is_inner = false;
 }
 
-/* Keeps the first result of a step as long as its other results, because the memory of all strings
- * of a step is freed with the first result. */
+/* Keeps the first result of a step as long as its other results, because the memory that they share
+ * (run.c) is freed with the first result. */
 static void keep_together(struct td_program_plan *plan, int s)
 {
     const struct td_program_step *step = &plan->program->steps[s];
@@ -330,14 +330,16 @@ static void keep_together(struct td_program_plan *plan, int s)
     }
 }
 
-/* Sets the last use of each root. A step that runs in a chain uses its inputs until the chain
- * ends. */
+/* Sets the last use of each root. A step that runs in a chain uses its inputs until the chain ends,
+ * and a result is in use at least while its step runs. */
 static void find_uses(struct td_program_plan *plan)
 {
     for (int v = 0; v < plan->program->n_values; v++) {
         const struct td_program_value *value = &plan->program->values[v];
         plan->values[v].is_inner = value->step >= 0 && value->output < 0 &&
                                    plan->steps[value->step].first < plan->steps[value->step].last;
+        if (value->step >= 0)
+            plan->values[v].last_use = plan->steps[value->step].last;
     }
     for (int s = 0; s < plan->program->n_steps; s++) {
         const struct td_program_step *step = &plan->program->steps[s];
@@ -371,8 +373,7 @@ static td_status place_results(struct td_program_plan *plan, struct td_arena *ar
             placements[count++] = (struct td_placement){
                 .bytes = plan->values[v].tensor.bytes,
                 .first = plan->steps[plan->program->values[v].step].first,
-                .last = (int)td_larger(plan->steps[plan->program->values[v].step].last,
-                                       plan->values[v].last_use),
+                .last = plan->values[v].last_use,
             };
     plan->block_bytes = td_place(placements, count, order);
     count = 0;

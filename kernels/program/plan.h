@@ -36,7 +36,7 @@ struct td_program_plan {
         int root;
         /* True if only steps of the same chain use the value, which then has no memory. */
         bool is_inner;
-        int last_use; /* of a root: the last step that reads it, or -1 */
+        int last_use; /* of a root: the last step that computes or reads it; -1: no step does */
         size_t place; /* of a root: offset in the block, or TD_PROGRAM_NO_PLACE */
     } * values;
     size_t block_bytes; /* size of the block that holds the results */

@@ -115,9 +115,9 @@ struct td_program {
     void *context; /* for `complete` */
 };
 
-/* Describes the program. Sets the functions of program->op, and for each value whether steps use it
- * as indices. Derives the role of each input (indices or data), and whether infer reads its values,
- * from the steps that use the input. `inputs` is the array of program->op.inputs. */
+/* Describes the program. Sets the functions of program->op, and for each value how steps use it.
+ * Derives the role of each input (indices or data), and whether its values are read, from the steps
+ * that use the input. `inputs` is the array of program->op.inputs. */
 void td_program_describe(struct td_program *program, struct td_input_spec *inputs);
 
 /* Returns the program of an op that td_program_describe has described, or NULL for any other op. */

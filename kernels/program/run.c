@@ -12,13 +12,14 @@
 /* Results of unknown size that are smaller share the memory of their step's first result, because
  * an arena takes memory in blocks of 64 KiB. */
 #define SMALL_BYTES   ((size_t)16 * 1024)
-/* Bytes of an arena that holds one large result: its list node. */
-#define NODE_BYTES    64
+/* Bytes of the list node of an arena that holds one large result, with the bytes that
+ * AddressSanitizer needs after it. */
+#define NODE_BYTES    32
 
 /* Memory of results that have no place in the block. */
 struct held {
     struct td_arena arena;
-    _Alignas(64) char node[NODE_BYTES];
+    _Alignas(16) char node[NODE_BYTES];
 };
 
 struct job {
@@ -104,18 +105,11 @@ static td_status allocate(struct job *job, int v, struct td_error *err)
     return status;
 }
 
-/* Returns the last step that computes or reads the value. */
-static int last_step_of(const struct td_program_plan *plan, int v)
-{
-    const int step = plan->program->values[v].step, last = plan->values[v].last_use;
-    return last < 0 && step >= 0 ? plan->steps[step].last : last;
-}
-
 /* Frees the results that no step after s reads. */
 static void release(struct job *job, int s)
 {
     for (int v = 0; job->has_held && v < job->plan->program->n_values; v++)
-        if (last_step_of(job->plan, v) == s && job->plan->program->values[v].output < 0)
+        if (job->plan->values[v].last_use == s && job->plan->program->values[v].output < 0)
             td_arena_reset(&job->held[v].arena);
 }
 

@@ -193,14 +193,14 @@ static td_status describe(const struct td_program *program, int sample, int64_t 
 static td_status describe_again(const struct td_program *program, struct td_arena *arena,
                                 struct td_program_plan **plan, struct td_error *err)
 {
-    const struct td_program *integers = without_defaults(program, false, arena, err);
-    td_status status = integers ? describe(integers, 1, 1, arena, plan, err) : err->status;
-    if (integers && status != TD_OK)
-        status = describe(integers, 1, -1, arena, plan, err);
-    if (!integers || status == TD_OK)
-        return status;
-    const struct td_program *none = without_defaults(program, true, arena, err);
-    return none ? describe(none, 1, 0, arena, plan, err) : err->status;
+    const struct td_program *copy = without_defaults(program, false, arena, err);
+    if (!copy)
+        return err->status;
+    if (describe(copy, 1, 1, arena, plan, err) == TD_OK ||
+        describe(copy, 1, -1, arena, plan, err) == TD_OK)
+        return TD_OK;
+    copy = without_defaults(program, true, arena, err);
+    return copy ? describe(copy, 1, 0, arena, plan, err) : err->status;
 }
 
 /* Appends the sizes of the letters to an error, because the caller has not chosen them. */
