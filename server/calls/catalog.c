@@ -350,17 +350,27 @@ td_status td_catalog_list(const struct td_catalog *catalog, const struct td_name
     return status;
 }
 
+td_status td_catalog_list_versions(const struct td_catalog *catalog, const char *name,
+                                   bool of_program, struct td_arena *arena,
+                                   struct td_tensor_listing **list, int *count,
+                                   struct td_error *err)
+{
+    char prefix[TD_TENSOR_NAME + 1];
+    bool more;
+    snprintf(prefix, sizeof prefix, "%.*s@", TD_TENSOR_NAME - 1, name);
+    const struct td_name_range versions = { .prefix = prefix, .after = "" };
+    return (of_program ? td_catalog_list_programs : td_catalog_list)(catalog, &versions, arena,
+                                                                     list, count, &more, err);
+}
+
 td_status td_catalog_newest(const struct td_catalog *catalog, const char *table,
                             struct td_arena *arena, struct td_tensor_listing *out,
                             struct td_error *err)
 {
-    char prefix[TD_TENSOR_NAME + 1];
     struct td_tensor_listing *list;
     int count, newest = 0;
-    bool more;
-    snprintf(prefix, sizeof prefix, "%.*s@", TD_TENSOR_NAME - 1, table);
-    const struct td_name_range versions = { .prefix = prefix, .after = "" };
-    const td_status status = td_catalog_list(catalog, &versions, arena, &list, &count, &more, err);
+    const td_status status =
+        td_catalog_list_versions(catalog, table, false, arena, &list, &count, err);
     if (status != TD_OK)
         return status;
     if (count == 0)

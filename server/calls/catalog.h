@@ -134,6 +134,13 @@ TD_MUST_CHECK td_status td_catalog_find_part(const struct td_catalog *catalog, c
                                              char name[TD_TENSOR_NAME],
                                              const struct td_tensor **found, struct td_error *err);
 
+/* Lists the versions NAME@VERSION of a table, or of a program, that the request is allowed to
+ * name. */
+TD_MUST_CHECK td_status td_catalog_list_versions(const struct td_catalog *catalog, const char *name,
+                                                 bool of_program, struct td_arena *arena,
+                                                 struct td_tensor_listing **list, int *count,
+                                                 struct td_error *err);
+
 /* Finds the version NAME@VERSION that is last in natural order among the versions of the table that
  * the request is allowed to name. Returns TENSOR_NOT_FOUND if there is none. */
 TD_MUST_CHECK td_status td_catalog_newest(const struct td_catalog *catalog, const char *table,

@@ -129,23 +129,14 @@ static td_status find_versions(struct td_call *call, bool of_program, struct ver
 {
     const struct td_catalog *catalog = &call->catalog;
     const char *model = call->table.model;
-    char prefix[TD_TENSOR_NAME + 1];
     struct td_tensor_listing current, *list;
-
     int count;
-    bool more;
-    snprintf(prefix, sizeof prefix, "%.*s@", TD_TENSOR_NAME - 1, model);
-    const struct td_name_range all = { .prefix = prefix, .after = "" };
-    td_status status =
-        of_program ? td_catalog_get_program(catalog, model, &call->arena, &current, TD_IGNORED)
-                   : td_catalog_get(catalog, model, &call->arena, &current, TD_IGNORED);
     out->n = 0;
-    if (status == TD_OK)
+    if ((of_program ? td_catalog_get_program : td_catalog_get)(catalog, model, &call->arena,
+                                                               &current, TD_IGNORED) == TD_OK)
         add_version(out, current.name);
-    status = of_program
-                 ? td_catalog_list_programs(catalog, &all, &call->arena, &list, &count, &more,
-                                            &call->error)
-                 : td_catalog_list(catalog, &all, &call->arena, &list, &count, &more, &call->error);
+    const td_status status = td_catalog_list_versions(catalog, model, of_program, &call->arena,
+                                                      &list, &count, &call->error);
     for (int i = 0; status == TD_OK && i < count; i++)
         if (has_rows(&list[i]))
             add_version(out, list[i].name);
@@ -451,7 +442,6 @@ static td_status add_program_aliases(struct td_call *call, const struct named *n
     for (int i = 0; i < named->n_aliases; i++) {
         const struct td_alias_change *alias = &named->aliases[i];
         struct td_tensor_listing listing;
-
         if (!is_program_alias(&call->catalog, alias, program))
             continue;
         const size_t length = strlen(program);

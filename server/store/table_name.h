@@ -58,15 +58,15 @@ bool td_program_name(const char *program, char name[TD_TENSOR_NAME]);
 /* True if the name is the name of a program's tensor. */
 bool td_is_program_name(const char *name, size_t length);
 
-/* True if no program can have this name, NAME or NAME@VERSION, because NAME is that of a path next
- * to the programs. The reason is a clause for errors. */
+/* True if no program can have this name, NAME or NAME@VERSION, because /v1/programs/NAME is a path
+ * with another meaning. TD_PROGRAM_RESERVED is the reason, a clause for errors. */
 bool td_program_is_reserved(const char *program);
 #define TD_PROGRAM_RESERVED                                                                        \
     "POST /v1/programs/run and /v1/programs/plan take a program in their body; a stored program "  \
     "needs another name"
 
-/* Return what a name names, as errors show it: the name in quotes, such as "'movies'", or "the
- * program 'rank'" for "rank.program"; and the kind, "tensor" or "program". */
+/* td_named_text describes the tensor or program of this name for errors: "'movies'", or "the
+ * program 'rank'" for "rank.program". td_named_kind returns "tensor" or "program". */
 struct td_named {
     char text[TD_TENSOR_NAME + 16];
 };
