@@ -15,6 +15,8 @@ struct td_op_pass {
      * have passed infer. If the relation holds for a and b, and for a and c, it holds for b and c.
      * A call that cannot join itself never shares a pass. */
     bool (*can_join)(const struct td_op_args *a, const struct td_op_args *b);
+    /* Returns the address of the data that a call shares, if the call can join itself. */
+    const void *(*data)(const struct td_op_args *args);
     /* Checks the values of a call's inputs, and prepares the call in exec->arena. The outputs are
      * allocated as for td_op.run. */
     td_status (*prepare)(struct td_op_args *args, struct td_exec *exec, struct td_error *err);

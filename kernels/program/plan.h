@@ -17,6 +17,8 @@ struct td_program_use {
     int root;  /* the value whose data the tensor has */
 };
 
+struct td_program_job; /* run.h */
+
 struct td_program_plan {
     const struct td_program *program;
     const struct td_op_args *call; /* the arguments of the program */
@@ -40,6 +42,10 @@ struct td_program_plan {
         size_t place; /* of a root: offset in the block, or TD_PROGRAM_NO_PLACE */
     } * values;
     size_t block_bytes; /* size of the block that holds the results */
+    /* The step that the call can share with other calls, or -1; and the call's state while it does
+     * so (pass.h). */
+    int shared;
+    struct td_program_job *job;
     /* Set by td_program_find_inputs: the tensors that the program reads, each once, and all tensors
      * in the arguments of its steps, in the order of the steps. */
     struct td_tensor **inputs;

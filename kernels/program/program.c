@@ -1,6 +1,7 @@
 #include "kernels/program/program.h"
 
 #include "kernels/integers.h"
+#include "kernels/program/pass.h"
 #include "kernels/program/plan.h"
 #include "kernels/program/run.h"
 #include "kernels/program/signature.h"
@@ -56,6 +57,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
         status = td_op_outputs(args, program->op.n_outputs, arena, err);
     if (status != TD_OK)
         return status;
+    plan->shared = args->op->pass ? td_program_shared_step(plan) : -1;
     args->plan = plan;
     for (int i = 0; i < program->op.n_outputs; i++)
         args->outputs[i] = plan->values[program->outputs[i]].tensor;
@@ -118,5 +120,8 @@ void td_program_describe(struct td_program *program, struct td_input_spec *input
     program->op.cost = cost;
     program->op.run = td_program_run;
     program->op.valid = valid;
+    for (int s = 0; s < program->n_steps; s++)
+        if (program->steps[s].op->pass)
+            program->op.pass = &td_program_pass;
     program->op.detail = program;
 }

@@ -16,40 +16,29 @@
  * AddressSanitizer needs after it. */
 #define NODE_BYTES    32
 
-/* Memory of results that have no place in the block. */
-struct held {
+struct td_program_held {
     struct td_arena arena;
     _Alignas(16) char node[NODE_BYTES];
 };
 
-struct job {
-    struct td_program_plan *plan;
-    struct td_op_args *args; /* of the program */
-    struct td_exec *exec;
-    char *block;                       /* the results that have a place */
-    struct held *held;                 /* [n_values] */
-    bool has_held;                     /* true if an element of `held` has memory */
-    struct td_step_replaced *replaced; /* [n_steps] */
-    struct td_step_time *times;        /* [n_steps] */
-    uint64_t output_bytes;             /* of the outputs that were described by this run */
-    uint64_t flops;                    /* of the steps that are described so far */
-};
-
 /* ---- Memory of results ------------------------------------------------------------------- */
 
-static void begin_held(struct job *job, int v)
+static void begin_held(struct td_program_job *job, int v)
 {
-    struct held *held = &job->held[v];
+    struct td_program_held *held = &job->held[v];
     td_arena_init(&held->arena, held->node, sizeof(held->node), job->exec->arena->memory);
     held->arena.stop = job->exec->arena->stop;
 }
 
-/* Starts with the outputs that the caller has allocated. */
-static td_status begin(struct job *job, struct td_error *err)
+td_status td_program_begin(struct td_program_job *job, struct td_op_args *args,
+                           struct td_exec *exec, struct td_error *err)
 {
-    const struct td_program_plan *plan = job->plan;
+    struct td_program_plan *plan = (struct td_program_plan *)(uintptr_t)args->plan;
     const struct td_program *program = plan->program;
-    struct td_arena *arena = job->exec->arena;
+    struct td_arena *arena = exec->arena;
+    *job = (struct td_program_job){
+        .plan = plan, .args = args, .exec = exec, .flops = args->op->cost(args).flops
+    };
     job->block = td_arena_alloc(arena, 1, plan->block_bytes, err);
     job->held = td_arena_alloc(arena, (size_t)program->n_values, sizeof(job->held[0]), err);
     job->replaced = td_arena_alloc(arena, (size_t)program->n_steps, sizeof(job->replaced[0]), err);
@@ -69,7 +58,8 @@ static td_status begin(struct job *job, struct td_error *err)
 }
 
 /* Adds the size of an output whose size was not known before to the sum of these sizes. */
-static td_status admit_output(struct job *job, const struct td_tensor *output, struct td_error *err)
+static td_status admit_output(struct td_program_job *job, const struct td_tensor *output,
+                              struct td_error *err)
 {
     const uint64_t limit = job->exec->output_limit;
     job->output_bytes = td_saturating_add(job->output_bytes, td_tensor_footprint(output));
@@ -79,7 +69,7 @@ static td_status admit_output(struct job *job, const struct td_tensor *output, s
 }
 
 /* Returns the arena for a result that has no place in the block. */
-static struct td_arena *arena_of(const struct job *job, int v)
+static struct td_arena *arena_of(const struct td_program_job *job, int v)
 {
     const struct td_program *program = job->plan->program;
     const bool is_small = job->plan->values[v].tensor.bytes < SMALL_BYTES;
@@ -87,7 +77,7 @@ static struct td_arena *arena_of(const struct job *job, int v)
 }
 
 /* Sets the data of a result that has none: a place in the block, or memory of its own. */
-static td_status allocate(struct job *job, int v, struct td_error *err)
+static td_status allocate(struct td_program_job *job, int v, struct td_error *err)
 {
     const struct td_program_plan *plan = job->plan;
     const bool is_output = plan->program->values[v].output >= 0;
@@ -106,17 +96,11 @@ static td_status allocate(struct job *job, int v, struct td_error *err)
 }
 
 /* Frees the results that no step after s reads. */
-static void release(struct job *job, int s)
+static void release(struct td_program_job *job, int s)
 {
     for (int v = 0; job->has_held && v < job->plan->program->n_values; v++)
         if (job->plan->values[v].last_use == s && job->plan->program->values[v].output < 0)
             td_arena_reset(&job->held[v].arena);
-}
-
-static void release_all(struct job *job)
-{
-    for (int v = 0; job->has_held && v < job->plan->program->n_values; v++)
-        td_arena_reset(&job->held[v].arena);
 }
 
 /* ---- Steps ------------------------------------------------------------------------------- */
@@ -135,9 +119,9 @@ static void set_inputs(const struct td_program_plan *plan, int s)
     }
 }
 
-/* Finds the rows that the step names by key. */
-static td_status find_rows(struct job *job, int s, struct td_error *err)
+td_status td_program_find_rows(struct td_program_job *job, struct td_error *err)
 {
+    const int s = job->step;
     const struct td_program_step *step = &job->plan->program->steps[s];
     struct td_tensor **keys = job->plan->steps[s].keys;
     td_status status = TD_OK;
@@ -148,7 +132,7 @@ static td_status find_rows(struct job *job, int s, struct td_error *err)
     return status;
 }
 
-static td_status set_outputs(struct job *job, int s, struct td_error *err)
+static td_status set_outputs(struct td_program_job *job, int s, struct td_error *err)
 {
     const struct td_program_step *step = &job->plan->program->steps[s];
     td_status status = TD_OK;
@@ -160,12 +144,12 @@ static td_status set_outputs(struct job *job, int s, struct td_error *err)
 }
 
 /* Runs the op, or the chain that begins with the step. */
-static td_status run_op(struct job *job, int s, struct td_error *err)
+static td_status run_op(struct td_program_job *job, int s, struct td_error *err)
 {
     const struct td_program_plan *plan = job->plan;
     if (plan->steps[s].first < plan->steps[s].last)
         return td_program_run_chain(job->plan, s, job->exec, err);
-    const td_status status = find_rows(job, s, err);
+    const td_status status = td_program_find_rows(job, err);
     return status == TD_OK
                ? plan->program->steps[s].op->run(&job->plan->steps[s].args, job->exec, err)
                : status;
@@ -173,7 +157,7 @@ static td_status run_op(struct job *job, int s, struct td_error *err)
 
 /* True if the step has a result with strings. Sets *is_output if one of them is an output of the
  * program. */
-static bool has_strings(const struct job *job, int s, bool *is_output)
+static bool has_strings(const struct td_program_job *job, int s, bool *is_output)
 {
     const struct td_program *program = job->plan->program;
     const struct td_op_args *args = &job->plan->steps[s].args;
@@ -190,7 +174,7 @@ static bool has_strings(const struct job *job, int s, bool *is_output)
 
 /* Runs the op and frees the memory that the op allocated. Memory that holds strings is freed after
  * the last step that reads a result of this step, or with the call if the strings are outputs. */
-static td_status run_in_scratch(struct job *job, int s, struct td_error *err)
+static td_status run_in_scratch(struct td_program_job *job, int s, struct td_error *err)
 {
     struct td_exec *exec = job->exec;
     struct td_arena *const arena = exec->arena, scratch;
@@ -214,7 +198,7 @@ static td_status run_in_scratch(struct job *job, int s, struct td_error *err)
 }
 
 /* Records the indices that a bounds policy replaced in a step. */
-static void keep_replaced(struct job *job, int s)
+static void keep_replaced(struct td_program_job *job, int s)
 {
     const struct td_op_args *args = &job->plan->steps[s].args;
     if (args->replaced > 0)
@@ -226,7 +210,7 @@ static void keep_replaced(struct job *job, int s)
 }
 
 /* Passes on the results of a step. */
-static void keep_outputs(struct job *job, int s)
+static void keep_outputs(struct td_program_job *job, int s)
 {
     const struct td_program *program = job->plan->program;
     const struct td_program_step *step = &program->steps[s];
@@ -240,7 +224,7 @@ static void keep_outputs(struct job *job, int s)
 
 /* Describes a step whose shapes depend on computed values, and adds its FLOPs to the total of the
  * program. */
-static td_status describe(struct job *job, int s, struct td_error *err)
+static td_status describe(struct td_program_job *job, int s, struct td_error *err)
 {
     const struct td_op *op = job->plan->program->steps[s].op;
     const td_status status = td_program_plan_step(job->plan, s, job->exec->arena, err);
@@ -253,7 +237,7 @@ static td_status describe(struct job *job, int s, struct td_error *err)
 }
 
 /* Gives a step its inputs. */
-static td_status prepare(struct job *job, int s, struct td_error *err)
+static td_status give_inputs(struct td_program_job *job, int s, struct td_error *err)
 {
     const td_status status = job->plan->steps[s].is_inferred ? TD_OK : describe(job, s, err);
     if (status == TD_OK)
@@ -261,47 +245,77 @@ static td_status prepare(struct job *job, int s, struct td_error *err)
     return status;
 }
 
-/* Runs step s, or the chain that begins with it. */
-static td_status run_step(struct job *job, int s, struct td_error *err)
+td_status td_program_open_step(struct td_program_job *job, struct td_error *err)
 {
-    struct td_program_plan *plan = job->plan;
+    const struct td_program_plan *plan = job->plan;
+    const int first = job->step, last = plan->steps[first].last;
+    job->begun_ns = job->exec->now ? job->exec->now() : 0;
     td_status status = td_exec_check(job->exec, err);
-    for (int k = s; k <= plan->steps[s].last && status == TD_OK; k++)
-        status = prepare(job, k, err);
-    if (status == TD_OK && td_program_shares(plan->program, s)) {
-        td_program_share(plan, s);
-        return TD_OK;
-    }
-    for (int k = s; k <= plan->steps[s].last && status == TD_OK; k++)
-        status = set_outputs(job, k, err);
-    if (status == TD_OK)
-        status = run_in_scratch(job, s, err);
-    for (int k = s; k <= plan->steps[s].last && status == TD_OK; k++) {
-        keep_outputs(job, k);
-        keep_replaced(job, k);
-    }
+    for (int s = first; s <= last && status == TD_OK; s++)
+        status = give_inputs(job, s, err);
+    if (td_program_shares(plan->program, first))
+        return status;
+    for (int s = first; s <= last && status == TD_OK; s++)
+        status = set_outputs(job, s, err);
     return status;
+}
+
+/* Records how long the open step took. */
+static void keep_time(struct td_program_job *job)
+{
+    const int first = job->step, last = job->plan->steps[first].last;
+    const char *as = job->plan->program->steps[last].as;
+    if (job->exec->now)
+        job->times[job->args->n_times++] =
+            (struct td_step_time){ first, last, as, job->exec->now() - job->begun_ns };
+}
+
+void td_program_close_step(struct td_program_job *job)
+{
+    const int first = job->step, last = job->plan->steps[first].last;
+    for (int s = first; s <= last && !td_program_shares(job->plan->program, first); s++) {
+        keep_outputs(job, s);
+        keep_replaced(job, s);
+    }
+    release(job, last);
+    keep_time(job);
+    job->step = last + 1;
+}
+
+/* Runs the next step, or the chain that begins with it. */
+static td_status run_step(struct td_program_job *job, struct td_error *err)
+{
+    const int s = job->step;
+    td_status status = td_program_open_step(job, err);
+    if (status == TD_OK && td_program_shares(job->plan->program, s))
+        td_program_share(job->plan, s);
+    else if (status == TD_OK)
+        status = run_in_scratch(job, s, err);
+    if (status == TD_OK)
+        td_program_close_step(job);
+    return td_program_blame(job->plan->program, s, status, err);
+}
+
+td_status td_program_run_steps(struct td_program_job *job, int end, struct td_error *err)
+{
+    td_status status = TD_OK;
+    while (job->step < end && status == TD_OK)
+        status = run_step(job, err);
+    return status;
+}
+
+void td_program_end(struct td_program_job *job)
+{
+    for (int v = 0; job->has_held && v < job->plan->program->n_values; v++)
+        td_arena_reset(&job->held[v].arena);
 }
 
 td_status td_program_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
-    struct td_program_plan *plan = (struct td_program_plan *)(uintptr_t)args->plan;
-    struct job job = {
-        .plan = plan, .args = args, .exec = exec, .flops = args->op->cost(args).flops
-    };
-    td_status status = begin(&job, err);
-    uint64_t begin_ns = exec->now ? exec->now() : 0;
-    for (int s = 0; s < plan->program->n_steps && status == TD_OK; s = plan->steps[s].last + 1) {
-        status = td_program_blame(plan->program, s, run_step(&job, s, err), err);
-        release(&job, plan->steps[s].last);
-        if (!exec->now)
-            continue;
-        const uint64_t end_ns = exec->now();
-        const int last = plan->steps[s].last;
-        job.times[args->n_times++] =
-            (struct td_step_time){ s, last, plan->program->steps[last].as, end_ns - begin_ns };
-        begin_ns = end_ns;
-    }
-    release_all(&job);
+    struct td_program_job job;
+    td_status status = td_program_begin(&job, args, exec, err);
+    if (status == TD_OK)
+        status = td_program_run_steps(&job, job.plan->program->n_steps, err);
+    td_program_end(&job);
     return status;
 }

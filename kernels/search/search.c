@@ -337,10 +337,18 @@ static td_status finish(struct td_op_args *args, struct td_exec *exec, struct td
     return td_gathering_run(&gathering, exec, err);
 }
 
+/* True if both calls have the same tensor, or neither has one. A tensor that a step of a program
+ * has yet to compute has no data, and is never the same. */
 static bool is_same(const struct td_op_args *a, const struct td_op_args *b, int input)
 {
     const struct td_tensor *x = td_search_given(a, input), *y = td_search_given(b, input);
-    return x && y ? x->data == y->data && x->numel == y->numel && x->dtype == y->dtype : x == y;
+    return x && y ? x->data && x->data == y->data && x->numel == y->numel && x->dtype == y->dtype
+                  : x == y;
+}
+
+static const void *table_data(const struct td_op_args *args)
+{
+    return td_search_given(args, TD_SEARCH_PARAMS)->data;
 }
 
 /* Limits of a call that shares a pass. Reading the table takes most of the time of such a call. */
@@ -353,11 +361,12 @@ static bool can_share(const struct td_op_args *args)
            sizes.n_best <= SHARED_K;
 }
 
-/* True if both calls score all rows of one table in the same way. */
+/* True if both calls score all rows of one resident table in the same way. */
 static bool can_join(const struct td_op_args *a, const struct td_op_args *b)
 {
     const struct td_search_attrs x = td_search_attrs(a), y = td_search_attrs(b);
-    return can_share(a) && can_share(b) && x.metric == y.metric && x.layout == y.layout &&
+    return td_search_given(a, TD_SEARCH_PARAMS)->owner && can_share(a) && can_share(b) &&
+           x.metric == y.metric && x.layout == y.layout &&
            td_search_sizes(a).real == td_search_sizes(b).real && is_same(a, b, TD_SEARCH_PARAMS) &&
            td_shape_equal(&td_search_given(a, TD_SEARCH_PARAMS)->shape,
                           &td_search_given(b, TD_SEARCH_PARAMS)->shape) &&
@@ -367,6 +376,7 @@ static bool can_join(const struct td_op_args *a, const struct td_op_args *b)
 
 static const struct td_op_pass pass = {
     .can_join = can_join,
+    .data = table_data,
     .prepare = prepare,
     .run = run_pass,
     .finish = finish,

@@ -24,8 +24,9 @@ struct td_away {
     /* Starts the computation, which always ends by calling `back` with the call. `back` must not
      * block. */
     void (*submit)(struct td_call *call, void (*back)(struct td_call *call));
-    /* Takes over the outputs of a completed call. Runs on a worker. */
-    td_status (*finish)(struct td_call *call);
+    /* Takes over the outputs of a completed call. Runs on a worker, which is NULL if the call has
+     * left the queue because the server stops. */
+    td_status (*finish)(struct td_call *call, struct td_worker *worker);
 };
 
 /* True if the call is placed elsewhere and is in this state. */

@@ -92,8 +92,9 @@ static bool copy_outputs(struct td_request *request, const struct td_buffer *sta
 
 /* Checks the tables that the call read. Copies the outputs out of scarce pinned memory if memory
  * for the copy is available. */
-static td_status finish(struct td_call *call)
+static td_status finish(struct td_call *call, struct td_worker *worker)
 {
+    (void)worker;
     const struct td_op_args *args = &call->request.args;
     struct td_buffer *staged = args->n_outputs > 0 ? args->outputs[0].owner : NULL;
     const bool is_scarce = staged && td_staging_is_scarce(staged);

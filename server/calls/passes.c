@@ -64,7 +64,7 @@ static bool may_wait_for(const struct td_pass_call *leader, const struct td_call
 static struct td_pass_call *leader_for(struct td_passes *passes, const struct td_call *call)
 {
     for (struct td_pass_call *leader = passes->leaders; leader; leader = leader->next)
-        if (leader->call->op == call->op && may_wait_for(leader, call) &&
+        if (leader->call->op->pass == call->op->pass && may_wait_for(leader, call) &&
             call->op->pass->can_join(args_of(leader), &call->request.args))
             return leader;
     return NULL;
@@ -110,10 +110,10 @@ static void submit(struct td_call *call, void (*back)(struct td_call *call))
 }
 
 /* Implements td_away.finish. */
-static td_status finish(struct td_call *call)
+static td_status finish(struct td_call *call, struct td_worker *worker)
 {
     struct td_pool_exec exec;
-    td_op_task_exec(call, NULL, &exec);
+    td_op_task_exec(call, worker, &exec);
     const td_status status = call->op->pass->finish(&call->request.args, &exec.base, &call->error);
     return td_op_task_end(call, &exec.base, status);
 }
@@ -123,7 +123,7 @@ void td_pass_place(struct td_call *call)
     struct td_passes *passes = &call->services->passes;
     const struct td_op_args *args = &call->request.args;
     if (call->schedule.away || !call->task->on_device || !call->op->pass ||
-        !args->inputs[0].tensors[0].owner || !call->op->pass->can_join(args, args))
+        !call->op->pass->can_join(args, args))
         return;
     struct td_pass_call *pass = td_arena_alloc(&call->arena, 1, sizeof *pass, TD_IGNORED);
     if (!pass)
@@ -137,9 +137,9 @@ void td_pass_place(struct td_call *call)
     pthread_mutex_unlock(&passes->mutex);
 }
 
-static const void *table_of(const struct td_pass_call *pass)
+static const void *data_of(const struct td_pass_call *pass)
 {
-    return args_of(pass)->inputs[0].tensors[0].data;
+    return pass->call->op->pass->data(args_of(pass));
 }
 
 /* Records the end of a pass for the next one. Called with the mutex. */
@@ -148,7 +148,7 @@ static void note_end(struct td_passes *passes, const struct td_pass_call *leader
     const int64_t now = td_now_ns(), part = (now - leader->begun_ns) / COLLECT_PART;
     if (leader->begun)
         passes->last = (struct td_pass_end){
-            .table = table_of(leader),
+            .data = data_of(leader),
             .n_calls = leader->n_calls + leader->n_waiting,
             .collect_ns = now + (part < COLLECT_NS ? part : COLLECT_NS),
         };
@@ -262,7 +262,7 @@ static void give_back(struct td_pass_call *member, td_status status)
 static void collect(struct td_passes *passes, const struct td_pass_call *leader)
 {
     const struct td_pass_end last = passes->last;
-    if (last.table != table_of(leader))
+    if (last.data != data_of(leader))
         return;
     while (leader->n_waiting < MOST_CALLS && leader->n_waiting + 1 < last.n_calls &&
            td_now_ns() < last.collect_ns &&

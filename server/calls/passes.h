@@ -13,7 +13,8 @@
  *
  * Only ops that read a whole table gain from a shared pass. The calls of gather, lookup and
  * embedding_bag read different rows. Calls of einsum read a whole table, but the order of its sums
- * depends on the shapes, so a reply would depend on the other calls.
+ * depends on the shapes, so a reply would depend on the other calls. Calls of programs share the
+ * pass of the step that reads a table (kernels/program/pass.h), and run their other steps alone.
  *
  * Ownership  The state of a call is in its arena. The leader's worker owns a waiting call from
  *            the start of the pass until the call is back in the queue.
@@ -28,9 +29,9 @@
 
 struct td_pass_call;
 
-/* The end of the last pass, over any table. */
+/* The end of the last pass, over any data. */
 struct td_pass_end {
-    const void *table;  /* the address of its data, which may have been freed; NULL if none */
+    const void *data;   /* what the calls shared, which may have been freed; NULL if none */
     int n_calls;        /* calls that were in the pass, and calls that waited at its end */
     int64_t collect_ns; /* the next pass starts at this time, even if not as many calls wait */
 };

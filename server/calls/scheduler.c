@@ -374,8 +374,9 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
 {
     if (call->schedule.next >= TD_NEXT_CHANGE)
         return TD_OK;
-    const td_status status = td_away_is(call, TD_AWAY_DONE) ? call->schedule.away->finish(call)
-                                                            : td_call_compute(call, worker);
+    const td_status status = td_away_is(call, TD_AWAY_DONE)
+                                 ? call->schedule.away->finish(call, worker)
+                                 : td_call_compute(call, worker);
     if (status == TD_OK)
         call->schedule.next = TD_NEXT_CHANGE;
     return status;
@@ -510,7 +511,7 @@ static void drop(struct td_job *job, td_status why)
      * left, which takes little time. */
     if (call->schedule.next == TD_NEXT_ENCODE ||
         (why == TD_DRAINING && td_away_is(call, TD_AWAY_DONE) &&
-         effect_of(call) == TD_EFFECT_NONE && call->schedule.away->finish(call) == TD_OK)) {
+         effect_of(call) == TD_EFFECT_NONE && call->schedule.away->finish(call, NULL) == TD_OK)) {
         left_queue(call);
         end(call, td_call_encode(call));
         finish(call);

@@ -8,10 +8,11 @@ small     a query of 384 numbers, 10 of 10,000 rows, compared with FastAPI and N
 clients   16 clients with one query each, 10 of a million rows (--rows) of 384 columns. Their requests share passes over the
           table. A pass is the median latency of a single client, which has all threads of the server for itself, so without
           sharing, the rate of 16 clients would be the rate of one.
+programs  the same with a stored program, which scales the query to length 1, searches, and gathers the rows found.
 
 The clients are connections of load_client.c. The servers alternate. Figures are medians of the rounds.
 """
-import argparse, contextlib, os, statistics, subprocess, sys, tempfile
+import argparse, contextlib, json, os, statistics, subprocess, sys, tempfile
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -36,6 +37,12 @@ async def search(request: Request):
     best = best[numpy.argsort(-scores[best])]
     return Response(best.astype("i8").tobytes() + scores[best].tobytes(), media_type="application/octet-stream")
 ''' % (K, K)
+
+PROGRAM = {"inputs": {"queries": {"dtype": "float32", "shape": [COLUMNS]}},
+           "steps": [{"op": "l2_normalize", "x": "$queries", "as": "scaled"},
+                     {"op": "search", "params": {"ref": "table"}, "queries": "$scaled", "k": {"attr": "k"}, "as": {"scores": "scores", "indices": "rows"}},
+                     {"op": "gather", "params": {"ref": "table"}, "indices": "$rows", "as": "found"}],
+           "outputs": ["scores", "rows", "found"]}
 
 
 @contextlib.contextmanager
@@ -101,11 +108,9 @@ def small(np, args, folder):
           f"ratio {statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})", flush=True)
 
 
-def clients(np, args, folder):
-    make_table(np, folder, args.rows)
-    query = np.random.default_rng(2).standard_normal(COLUMNS, "f4").tobytes()
-    bodies = [daemon.safetensors({"queries": ("float32", [COLUMNS], query)}, {"k": str(K)})]
-    own = "/v1/tensors/table/search", bodies, f"Content-Type: {daemon.SAFETENSORS}", f"Accept: {daemon.SAFETENSORS}"
+def shared_passes(name, path, args, folder, query):
+    """the rates of one client and of 16 clients that call `path` with `query`"""
+    own = path, [daemon.safetensors({"queries": ("float32", [COLUMNS], query)}, {"k": str(K)})], f"Content-Type: {daemon.SAFETENSORS}", f"Accept: {daemon.SAFETENSORS}"
     load, figures = Load(args, folder), []
     with daemon.Daemon("--data-dir", folder) as server:
         for _ in range(args.rounds):
@@ -113,14 +118,26 @@ def clients(np, args, folder):
             many, p50, p99 = load(server.port, CLIENTS, *own)
             figures.append((rate, one, many, p50, p99, many / rate, p99 / one))
     rate, one, many, p50, p99, ratio, passes = medians(figures)
-    print(f"clients: one {rate:.1f} req/s, a pass takes {one:.1f} ms; {CLIENTS}: {many:.1f} req/s, ratio {ratio:.1f}, "
+    print(f"{name}: one {rate:.1f} req/s, a pass takes {one:.1f} ms; {CLIENTS}: {many:.1f} req/s, ratio {ratio:.1f}, "
           f"p50 {p50:.1f} ms, p99 {p99:.1f} ms, {passes:.2f} passes", flush=True)
+
+
+def clients(np, args, folder):
+    make_table(np, folder, args.rows)
+    shared_passes("clients", "/v1/tensors/table/search", args, folder, np.random.default_rng(2).standard_normal(COLUMNS, "f4").tobytes())
+
+
+def programs(np, args, folder):
+    make_table(np, folder, args.rows)
+    with open(os.path.join(folder, "nearest.program.json"), "w", encoding="ascii") as file:
+        json.dump(PROGRAM, file)
+    shared_passes("programs", "/v1/programs/nearest", args, folder, np.random.default_rng(2).standard_normal(COLUMNS, "f4").tobytes())
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", nargs="?", default=os.path.join(ROOT, "build", "tensord"))
-    parser.add_argument("--only", choices=("small", "clients"))
+    parser.add_argument("--only", choices=("small", "clients", "programs"))
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
@@ -133,7 +150,7 @@ def main():
     with open("/proc/cpuinfo", encoding="ascii") as file:
         print(next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "CPU unknown"),
               f"load {os.getloadavg()[0]:.2f}", sep=", ", flush=True)
-    for case in small, clients:
+    for case in small, clients, programs:
         if args.only in (None, case.__name__):
             with tempfile.TemporaryDirectory(prefix="tensord-bench-") as folder:
                 case(np, args, folder)

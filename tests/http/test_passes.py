@@ -1,4 +1,4 @@
-"""Searches of one table that share a pass over it: server/calls/passes.c."""
+"""Searches of one table, alone or as steps of programs, that share a pass over it: server/calls/passes.c."""
 import contextlib
 from gates import GatedDaemon
 from test_tensors import *
@@ -127,6 +127,87 @@ class Passes(PassTest):
             self.assertStatus(first.reply(), 200)
             self.assertStatus(others[1].reply(), 200)
         self.wait_for_waiting(0)
+
+
+class Programs(PassTest):
+    """Programs that search a table share the pass, and run their other steps alone."""
+
+    def program(self, i, steps_before=(), query="$query", k=None, **search):
+        return {"inputs": {"query": vector(i)},
+                "steps": [*steps_before,
+                          {"op": "search", "params": {"ref": "vectors"}, "queries": query, "k": k or 1 + i % 4, **search, "as": {"scores": "scores", "indices": "rows"}},
+                          {"op": "gather", "params": {"ref": "vectors"}, "indices": "$rows", "as": "found"}],
+                "outputs": ["found", "scores"]}
+
+    def sent(self, stack, body, headers=(), source=None):
+        raw = stack.enter_context(Raw(self.daemon, source=source))
+        path = "/v1/programs/run" if "steps" in body else "/v1/programs/nearest"
+        raw.send(http_request("POST", path, json.dumps(body).encode(), headers))
+        return raw
+
+    def body(self, i, **more):
+        return self.program(i, **more)
+
+    def store(self):
+        text = self.program(0)
+        text["inputs"] = {"query": {"dtype": "float32", "shape": [COLUMNS]}}
+        text["steps"][0]["k"] = {"attr": "k", "default": 2}
+        self.assertStatus(self.request("PUT", "/v1/programs/nearest", json.dumps(text).encode()), 201)
+        self.addCleanup(self.request, "DELETE", "/v1/programs/nearest")
+
+    def test_programs_that_wait_are_computed_together_and_as_alone(self):
+        self.store()
+        negate = {"op": "negative", "x": "$query", "as": "negated"}
+        bodies = [self.program(1), self.program(2, [negate], "$negated"), self.program(3, exclude=[5, 9]), {"query": vector(4)}, {"query": vector(5), "k": 7}]
+        alone = [self.post("/v1/programs/run" if "steps" in body else "/v1/programs/nearest", body).json() for body in [self.program(0), *bodies]]
+        before = metric(self.daemon, "tensord_pass_members_total")
+        with self.passing(bodies) as (gate, first, others):
+            gate.let_pass()
+            gate.arrivals[0].release()
+            for raw, wanted in zip([first, *others], alone):
+                reply = raw.reply()
+                self.assertStatus(reply, 200)
+                self.assertEqual(reply.json()["outputs"], wanted["outputs"])
+        self.assertEqual(metric(self.daemon, "tensord_pass_members_total") - before, len(bodies))
+
+    def test_each_keeps_its_own_error_with_the_step(self):
+        before = self.program(2, [{"op": "gather", "params": {"ref": "vectors"}, "indices": "$row", "as": "rows_before"}], "$rows_before")
+        before["inputs"] = {"row": [ROWS]}
+        after = self.program(4)
+        after["steps"][1]["params"] = "$query"  # the rows of the table are out of bounds for the query
+        bodies = [self.program(1), before, self.program(3, exclude=[-1]), after]
+        with self.passing(bodies) as (gate, first, others):
+            gate.open()
+            self.assertStatus(first.reply(), 200)
+            replies = replies_of(others)
+            self.assertStatus(replies[0], 200)
+            self.assertProblem(replies[1], 422, "INDEX_OUT_OF_BOUNDS", step=0, input="indices", index=ROWS)
+            self.assertProblem(replies[2], 422, "INDEX_OUT_OF_BOUNDS", step=0, input="exclude", index=-1)
+            self.assertProblem(replies[3], 422, "INDEX_OUT_OF_BOUNDS", step=1, input="indices", bound=COLUMNS)
+
+    def test_each_step_is_timed(self):
+        body = self.program(1, [{"op": "negative", "x": "$query", "as": "negated"}], "$negated") | {"timing": True}
+        with self.passing([body]) as (gate, first, others):
+            gate.open()
+            self.assertNotIn("steps", first.reply().json())
+            self.assertEqual([step["step"] for step in others[0].reply().json()["steps"]], [0, 1, 2])
+
+    def test_programs_that_do_much_other_work_or_search_what_they_compute_do_not_wait(self):
+        much = self.program(1)
+        much["steps"].append({"op": "reduce_sum", "x": {"ref": "vectors"}, "as": "sum"})
+        much["outputs"].append("sum")
+        computed = self.program(2)
+        computed["steps"].insert(0, {"op": "abs", "x": {"ref": "vectors"}, "as": "table"})
+        computed["steps"][1]["params"] = "$table"
+        with self.daemon.gates.closed("compute") as gate, contextlib.ExitStack() as stack:
+            first = self.sent(stack, self.program(0))
+            gate.arrival()
+            others = [self.sent(stack, body) for body in (much, computed, computed, self.program(1, metric="l2"))]
+            self.wait_until(lambda: metric(self.daemon, "tensord_queue_jobs") == len(others))
+            self.assertEqual(metric(self.daemon, "tensord_pass_waiting"), 0)
+            gate.open()
+            for reply in replies_of([first, *others]):
+                self.assertStatus(reply, 200)
 
 
 class Collecting(PassTest):
