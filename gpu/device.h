@@ -42,7 +42,7 @@
 
 #include "kernels/chain/calls.h"
 
-#define TD_DEVICE_ABI         9
+#define TD_DEVICE_ABI         10
 #define TD_DEVICE_PLUGIN_NAME "td_device_plugin"
 #define TD_DEVICE_TEXT        128
 

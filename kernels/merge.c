@@ -1,5 +1,6 @@
 #include "kernels/merge.h"
 
+#include "kernels/by_rows.h"
 #include "kernels/op_check.h"
 #include "kernels/op_rows.h"
 
@@ -47,25 +48,52 @@ static bool shares_tables(const struct td_op *op, const struct td_op_args *args,
     return shared == td_merge_shared(op, args, UINT32_MAX);
 }
 
+/* Returns how the call is merged if it can be merged. */
+static td_merge_kind kind_if_merged(const struct td_op *op, const struct td_op_args *args,
+                                    uint32_t shared)
+{
+    if (op->rows && shares_tables(op, args, shared) && op->rows->is_plain(args))
+        return TD_MERGE_CONCAT;
+    return op->stack && op->stack->can_stack(args, shared) ? TD_MERGE_STACK : TD_MERGE_ROWS;
+}
+
+/* Returns the tensors that are not shared. */
+static td_tensor_set rows_of(const struct td_op *op, const struct td_op_args *args, uint32_t shared)
+{
+    int n = 0;
+    for (int i = 0; i < op->n_inputs; i++)
+        n += args->inputs[i].count;
+    return n < TD_TENSOR_SET_MOST ? ((UINT64_C(1) << n) - 1) & ~(td_tensor_set)shared : 0;
+}
+
 td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *args,
                                uint32_t shared)
 {
     if (has_strings(op, args))
         return TD_MERGE_NONE;
-    if (op->rows)
-        return shares_tables(op, args, shared) && op->rows->is_plain(args) ? TD_MERGE_CONCAT
-                                                                           : TD_MERGE_NONE;
-    return op->stack && op->stack->can_stack(args, shared) ? TD_MERGE_STACK : TD_MERGE_NONE;
+    const td_merge_kind kind = kind_if_merged(op, args, shared);
+    return kind != TD_MERGE_ROWS || td_op_by_rows(args, rows_of(op, args, shared)) ? kind
+                                                                                   : TD_MERGE_NONE;
 }
 
-/* Returns the first dimension of input i that must be equal in all calls. All later dimensions must
- * also be equal. */
-static int first_compared_dim(const struct td_op *op, const struct td_op_args *args, int i)
+/* How calls are merged. */
+struct way {
+    const struct td_op *op;
+    td_merge_kind kind;
+    uint32_t shared;
+};
+
+/* Returns the first dimension of a tensor of input i that must be equal in all calls. All later
+ * dimensions must also be equal. */
+static int first_compared_dim(const struct way *way, const struct td_op_args *args, int i,
+                              int number)
 {
-    switch (op->inputs[i].part) {
+    if (way->kind == TD_MERGE_ROWS)
+        return !is_shared(way->shared, number);
+    switch (way->op->inputs[i].part) {
     case TD_ROW_PART_QUERY:
     case TD_ROW_PART_PER_QUERY:
-        return td_op_rows_query_dims(op, args);
+        return td_op_rows_query_dims(way->op, args);
     case TD_ROW_PART_OFFSETS:
     case TD_ROW_PART_SEGMENTS:
         return 1;
@@ -74,24 +102,24 @@ static int first_compared_dim(const struct td_op *op, const struct td_op_args *a
     }
 }
 
-/* True if attribute i means the same as its default in every plain call. */
-static bool is_plain_attr(const struct td_op *op, int i)
+/* True if attribute i means the same as its default in every call that is merged in this way. */
+static bool is_plain_attr(const struct way *way, int i)
 {
-    return op->rows && op->rows->plain_attrs >> i & 1;
+    return way->kind == TD_MERGE_CONCAT && way->op->rows->plain_attrs >> i & 1;
 }
 
 /* True if attribute i is the number of bags, which the merged call replaces by its own number of
  * bags. */
-static bool is_count_attr(const struct td_op *op, int i)
+static bool is_count_attr(const struct way *way, int i)
 {
-    return op->rows && op->rows->count_attr == i;
+    return way->kind == TD_MERGE_CONCAT && way->op->rows->count_attr == i;
 }
 
 /* True if the default of attribute i depends on the call. A call that leaves the attribute unset
  * then differs from every call that sets it. */
-static bool depends_on_call(const struct td_op *op, int i)
+static bool depends_on_call(const struct way *way, int i)
 {
-    return !is_plain_attr(op, i) && !is_count_attr(op, i) && op->attrs[i].default_text;
+    return !is_plain_attr(way, i) && !is_count_attr(way, i) && way->op->attrs[i].default_text;
 }
 
 static bool is_given(const struct td_op_args *args, int i)
@@ -101,13 +129,13 @@ static bool is_given(const struct td_op_args *args, int i)
 
 /* Returns the bytes of attribute i, which must be equal in all calls. Returns NULL for plain_attrs
  * and count_attr, which are not compared. */
-static const void *compared_bytes(const struct td_op *op, const struct td_op_args *args, int i,
+static const void *compared_bytes(const struct way *way, const struct td_op_args *args, int i,
                                   size_t *size)
 {
     *size = 0;
-    return is_plain_attr(op, i) || is_count_attr(op, i)
+    return is_plain_attr(way, i) || is_count_attr(way, i)
                ? NULL
-               : td_op_attr_bytes(&op->attrs[i], args, size);
+               : td_op_attr_bytes(&way->op->attrs[i], args, size);
 }
 
 /* Mixes a word into a hash, as in splitmix64. Every bit of the result depends on all bits of the
@@ -134,12 +162,15 @@ static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t size)
 
 uint64_t td_merge_key(const struct td_op *op, const struct td_op_args *args, uint32_t shared)
 {
-    uint64_t hash = mix_bytes(shared, op->name, strlen(op->name));
+    const struct way way = { op, td_merge_kind_of(op, args, shared), shared };
+    if (way.kind == TD_MERGE_NONE)
+        return 0;
+    uint64_t hash = mix(mix_bytes(shared, op->name, strlen(op->name)), way.kind);
     for (int i = 0, number = 0; i < op->n_inputs; i++) {
         hash = mix(hash, (uint64_t)args->inputs[i].count);
         for (int j = 0; j < args->inputs[i].count; j++, number++) {
             const struct td_tensor *tensor = &args->inputs[i].tensors[j];
-            const int from = first_compared_dim(op, args, i);
+            const int from = first_compared_dim(&way, args, i, number);
             hash = mix(hash, (uint64_t)tensor->dtype);
             hash = mix_bytes(hash, tensor->shape.dim + from,
                              (size_t)(tensor->shape.rank - from) * sizeof(int64_t));
@@ -149,12 +180,12 @@ uint64_t td_merge_key(const struct td_op *op, const struct td_op_args *args, uin
     }
     for (int i = 0; i < op->n_attrs; i++) {
         size_t size;
-        const void *bytes = compared_bytes(op, args, i, &size);
+        const void *bytes = compared_bytes(&way, args, i, &size);
         hash = mix_bytes(hash, bytes, size);
-        if (depends_on_call(op, i))
+        if (depends_on_call(&way, i))
             hash = mix(hash, is_given(args, i));
     }
-    return hash;
+    return hash | 1;
 }
 
 static bool same_shape(const struct td_shape *a, int a_from, const struct td_shape *b, int b_from)
@@ -164,57 +195,67 @@ static bool same_shape(const struct td_shape *a, int a_from, const struct td_sha
                   (size_t)(a->rank - a_from) * sizeof(a->dim[0])) == 0;
 }
 
-static bool same_inputs(const struct td_op *op, const struct td_op_args *a,
-                        const struct td_op_args *b, uint32_t shared)
+static bool same_inputs(const struct way *way, const struct td_op_args *a,
+                        const struct td_op_args *b)
 {
-    for (int i = 0, number = 0; i < op->n_inputs; i++) {
+    for (int i = 0, number = 0; i < way->op->n_inputs; i++) {
         if (a->inputs[i].count != b->inputs[i].count)
             return false;
         for (int j = 0; j < a->inputs[i].count; j++, number++) {
             const struct td_tensor *x = &a->inputs[i].tensors[j], *y = &b->inputs[i].tensors[j];
             if (x->dtype != y->dtype ||
-                !same_shape(&x->shape, first_compared_dim(op, a, i), &y->shape,
-                            first_compared_dim(op, b, i)) ||
-                (is_shared(shared, number) && x->data != y->data))
+                !same_shape(&x->shape, first_compared_dim(way, a, i, number), &y->shape,
+                            first_compared_dim(way, b, i, number)) ||
+                (is_shared(way->shared, number) && x->data != y->data))
                 return false;
         }
     }
     return true;
 }
 
-static bool same_attrs(const struct td_op *op, const struct td_op_args *a,
+static bool same_attrs(const struct way *way, const struct td_op_args *a,
                        const struct td_op_args *b)
 {
-    for (int i = 0; i < op->n_attrs; i++) {
+    for (int i = 0; i < way->op->n_attrs; i++) {
         size_t a_size, b_size;
-        const void *x = compared_bytes(op, a, i, &a_size), *y = compared_bytes(op, b, i, &b_size);
+        const void *x = compared_bytes(way, a, i, &a_size), *y = compared_bytes(way, b, i, &b_size);
         if (a_size != b_size || (a_size > 0 && memcmp(x, y, a_size) != 0))
             return false;
-        if (depends_on_call(op, i) && is_given(a, i) != is_given(b, i))
+        if (depends_on_call(way, i) && is_given(a, i) != is_given(b, i))
             return false;
     }
     return true;
 }
 
-bool td_merge_fits(const struct td_op *op, const struct td_op_args *a, const struct td_op_args *b,
-                   uint32_t shared)
+static bool same_op(const struct td_op *a, const struct td_op *b)
 {
-    return td_merge_kind_of(op, a, shared) != TD_MERGE_NONE &&
-           td_merge_kind_of(op, b, shared) != TD_MERGE_NONE && same_inputs(op, a, b, shared) &&
-           same_attrs(op, a, b);
+    return a == b || (a->is_same && b->is_same == a->is_same && a->is_same(a, b));
+}
+
+bool td_merge_fits(const struct td_op_args *a, const struct td_op_args *b, uint32_t shared)
+{
+    const struct way way = { a->op, kind_if_merged(a->op, a, shared), shared };
+    return same_op(a->op, b->op) && kind_if_merged(b->op, b, shared) == way.kind &&
+           same_inputs(&way, a, b) && same_attrs(&way, a, b);
 }
 
 /* ---- The merged call --------------------------------------------------------------------- */
 
 struct merger {
     const struct td_op *op;
+    struct way way;
     const struct td_op_args *const *calls;
     int n;
-    uint32_t shared;
     struct td_arena *arena;
     struct td_merged *out;
     struct td_error *err;
 };
+
+/* The caller then merges fewer calls. */
+static td_status refuse(struct td_error *err)
+{
+    return td_error_set(err, TD_RESOURCE_LIMIT, "the calls cannot be merged");
+}
 
 /* Gives the merged call the tensors of the first call, without data. */
 static td_status describe_inputs(struct merger *m)
@@ -245,7 +286,7 @@ static td_status copy_attrs(struct merger *m)
     struct td_op_args *args = &m->out->args;
     td_op_set_defaults(m->op, args);
     for (int i = 0; i < m->op->n_attrs; i++) {
-        if (is_plain_attr(m->op, i) || is_count_attr(m->op, i))
+        if (is_plain_attr(&m->way, i) || is_count_attr(&m->way, i))
             continue;
         if (!td_op_attr_copy(&m->op->attrs[i], m->calls[0], args, m->arena, m->err))
             return m->err->status;
@@ -267,18 +308,19 @@ static bool is_raised(const struct td_op *op, int i)
     return op->inputs[i].part == TD_ROW_PART_OFFSETS || op->inputs[i].part == TD_ROW_PART_SEGMENTS;
 }
 
-/* Describes input i of the merged call as [rows of all calls, dimensions of a row...]. */
-static td_status concat_input(struct merger *m, int i)
+/* Describes tensor j of input i of the merged call as [rows of all calls, dimensions of a row...].
+ * `number` is the number of the tensor. */
+static td_status concat_tensor(struct merger *m, int i, int j, int number)
 {
-    struct td_tensor *to = m->out->args.inputs[i].tensors;
-    const int row = first_compared_dim(m->op, m->calls[0], i);
+    struct td_tensor *to = &m->out->args.inputs[i].tensors[j];
+    const int row = first_compared_dim(&m->way, m->calls[0], i, number);
     const td_dtype dtype = is_raised(m->op, i) ? TD_DTYPE_INT64 : to->dtype;
     int64_t n_rows = 0;
     for (int c = 0; c < m->n; c++) {
-        const struct td_shape *from = &tensor_of(m->calls[c], i)->shape;
+        const struct td_shape *from = &m->calls[c]->inputs[i].tensors[j].shape;
+        const int end = first_compared_dim(&m->way, m->calls[c], i, number);
         int64_t rows;
-        if (!td_shape_product(from, 0, first_compared_dim(m->op, m->calls[c], i), &rows) ||
-            __builtin_add_overflow(n_rows, rows, &n_rows))
+        if (!td_shape_product(from, 0, end, &rows) || __builtin_add_overflow(n_rows, rows, &n_rows))
             return td_error_resource(m->err, m->op->inputs[i].name, UINT64_MAX, INT64_MAX,
                                      "the merged call");
     }
@@ -317,14 +359,15 @@ static void set_count_attr(struct merger *m)
 
 static td_status concat_inputs(struct merger *m)
 {
-    td_status status = set_item_ends(m);
-    for (int i = 0; i < m->op->n_inputs && status == TD_OK; i++) {
-        if (is_of_table(m->op, i) || !tensor_of(m->calls[0], i))
-            continue;
-        status = concat_input(m, i);
-        if (m->op->inputs[i].part == TD_ROW_PART_SEGMENTS)
-            set_count_attr(m);
-    }
+    td_status status = m->op->rows ? set_item_ends(m) : TD_OK;
+    for (int i = 0, number = 0; i < m->op->n_inputs; i++)
+        for (int j = 0; j < m->calls[0]->inputs[i].count && status == TD_OK; j++, number++) {
+            if (is_shared(m->way.shared, number))
+                continue;
+            status = concat_tensor(m, i, j, number);
+            if (m->op->inputs[i].part == TD_ROW_PART_SEGMENTS)
+                set_count_attr(m);
+        }
     return status;
 }
 
@@ -335,7 +378,7 @@ static td_status stack_inputs(struct merger *m)
         for (int j = 0; j < input->count; j++, number++) {
             struct td_tensor *to = &input->tensors[j];
             struct td_shape shape = { .rank = 1, .dim = { m->n } };
-            if (is_shared(m->shared, number))
+            if (is_shared(m->way.shared, number))
                 continue;
             /* can_stack has checked the rank. */
             (void)td_shape_append(&shape, &to->shape, 0, to->shape.rank);
@@ -345,11 +388,11 @@ static td_status stack_inputs(struct merger *m)
                 return status;
         }
     }
-    return m->op->stack->attrs(m->calls[0], m->shared, &m->out->args, m->arena, m->err);
+    return m->op->stack->attrs(m->calls[0], m->way.shared, &m->out->args, m->arena, m->err);
 }
 
-/* Computes the position of each call's outputs in the merged outputs. In both kinds of merging, the
- * outputs of the calls follow one another. */
+/* Computes the position of each call's outputs in the merged outputs. In all kinds of merging, the
+ * outputs of the calls follow one another. Fails if the merged outputs have another size. */
 static td_status place_outputs(struct merger *m)
 {
     const int n_outputs = m->out->args.n_outputs;
@@ -363,27 +406,41 @@ static td_status place_outputs(struct merger *m)
             begin[c * n_outputs + j] = at;
             at += m->calls[c]->outputs[j].bytes; /* sizes as described by infer */
         }
-        assert(at == m->out->args.outputs[j].bytes);
+        if (at != m->out->args.outputs[j].bytes)
+            return refuse(m->err);
     }
     m->out->output_begin = begin;
     return TD_OK;
+}
+
+/* Describes the outputs of the merged call. A program can refuse a number of rows that differs from
+ * that of its calls, for example if it reshapes to fixed sizes. */
+static td_status infer_merged(struct merger *m)
+{
+    struct td_op_args *args = &m->out->args;
+    const td_status status = td_op_infer(m->op, args, m->arena, m->err);
+    if (m->way.kind != TD_MERGE_ROWS || status == TD_MEMORY_EXHAUSTED)
+        return status;
+    return status == TD_OK && td_op_by_rows(args, rows_of(m->op, args, m->way.shared))
+               ? TD_OK
+               : refuse(m->err);
 }
 
 td_status td_merge_calls(const struct td_op *op, const struct td_op_args *const *calls, int n,
                          uint32_t shared, struct td_arena *arena, struct td_merged *out,
                          struct td_error *err)
 {
-    struct merger m = { op, calls, n, shared, arena, out, err };
-    const td_merge_kind kind = td_merge_kind_of(op, calls[0], shared);
-    assert(n >= 1 && kind != TD_MERGE_NONE);
+    const td_merge_kind kind = kind_if_merged(op, calls[0], shared);
+    struct merger m = { op, { op, kind, shared }, calls, n, arena, out, err };
+    assert(n >= 1);
     memset(out, 0, sizeof(*out));
     td_status status = describe_inputs(&m);
     if (status == TD_OK)
         status = copy_attrs(&m);
     if (status == TD_OK)
-        status = kind == TD_MERGE_CONCAT ? concat_inputs(&m) : stack_inputs(&m);
+        status = kind == TD_MERGE_STACK ? stack_inputs(&m) : concat_inputs(&m);
     if (status == TD_OK)
-        status = td_op_infer(op, &out->args, arena, m.err);
+        status = infer_merged(&m);
     if (status == TD_OK)
         status = place_outputs(&m);
     return status;

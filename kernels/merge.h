@@ -4,6 +4,10 @@
  *              the shape of a query must be equal. The merged call has the queries and outputs of
  *              all calls, one after another. The number of queries or bags in the previous calls is
  *              added to the offsets or segments of bags.
+ *     rows     calls whose rows are independent of each other (by_rows.h), such as calls of a stored
+ *              program that has one batch dimension. The rows of all calls follow one another in
+ *              the inputs that differ between the calls, and in the outputs. Everything else must be
+ *              equal.
  *     stack    calls with equal shapes and dtypes. The outputs, and the inputs that differ between
  *              the calls, are stacked along a new first dimension. Inputs that are the same tensor
  *              in all calls are not stacked.
@@ -17,8 +21,8 @@
  *
  * Ownership  All results are in the arena and do not refer to the calls.
  * Threads    Reentrant.
- * Errors     RESOURCE_LIMIT if the merged call is too large; the caller then merges fewer calls.
- *            MEMORY_EXHAUSTED. */
+ * Errors     RESOURCE_LIMIT if the merged call is too large or is not possible; the caller then
+ *            merges fewer calls. MEMORY_EXHAUSTED. */
 #ifndef TD_KERNELS_MERGE_H
 #define TD_KERNELS_MERGE_H
 
@@ -27,6 +31,7 @@
 typedef enum td_merge_kind {
     TD_MERGE_NONE, /* the call cannot be merged */
     TD_MERGE_CONCAT,
+    TD_MERGE_ROWS,
     TD_MERGE_STACK
 } td_merge_kind;
 
@@ -41,29 +46,31 @@ struct td_op_stack {
                        struct td_arena *arena, struct td_error *err);
 };
 
-/* Returns the subset of `candidates` that merged calls have in common. For concat, this subset is
- * the tables, because queries are copied even if they are shared. For stack, it is all
- * candidates. */
+/* Returns the subset of `candidates` that merged calls have in common. For an op that picks rows of
+ * a table, this subset is the tables, because queries are copied even if they are shared. For other
+ * ops, it is all candidates. */
 uint32_t td_merge_shared(const struct td_op *op, const struct td_op_args *args,
                          uint32_t candidates);
 
 /* Returns how a call that td_op_infer has accepted can be merged with other calls. For concat, the
- * tables and no other inputs must be shared. For stack, at least one input must not be shared. */
+ * tables and no other inputs must be shared. For rows and stack, at least one input must not be
+ * shared. */
 td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *args,
                                uint32_t shared);
 
-/* Returns a hash that is equal for calls that can be merged with each other. */
+/* Returns a hash that is equal for calls that can be merged with each other, or 0 if the call cannot
+ * be merged. */
 uint64_t td_merge_key(const struct td_op *op, const struct td_op_args *args, uint32_t shared);
 
-/* True if a and b can be merged with each other. a and b can be the same call. */
-bool td_merge_fits(const struct td_op *op, const struct td_op_args *a, const struct td_op_args *b,
-                   uint32_t shared);
+/* True if a and b can be merged with each other. Each of them can be merged (td_merge_kind_of). a
+ * and b can be the same call. */
+bool td_merge_fits(const struct td_op_args *a, const struct td_op_args *b, uint32_t shared);
 
 /* The result of merging n calls. */
 struct td_merged {
     struct td_op_args args; /* described by infer: outputs and plan are set, and all data is NULL */
-    /* For concat, an array [n]: the end of each call's queries within the merged queries, in
-     * elements. NULL for stack. */
+    /* For concat, and for rows of ops that pick rows of a table, an array [n]: the end of each
+     * call's queries within the merged queries, in elements. Otherwise NULL. */
     int64_t *item_end;
     /* An array [n * n_outputs]: element c * n_outputs + j is the byte offset of output j of call c
      * in merged output j. The part has the size of the call's own output. */

@@ -197,6 +197,10 @@ struct td_attr_spec {
     size_t offset; /* in the attrs struct */
 };
 
+/* A set of tensors of a call. Bit i is tensor i, counted through the lists of all inputs. */
+typedef uint64_t td_tensor_set;
+#define TD_TENSOR_SET_MOST 64
+
 /* The tensors of one input: a single tensor, or the elements of a list. */
 struct td_operand {
     struct td_tensor *tensors; /* in the call's arena */
@@ -312,6 +316,14 @@ struct td_op {
                          struct td_plan *out, struct td_error *err);
     /* An example of a JSON request for a plan, which succeeds. Set if `explain` is set. */
     const char *plan_example;
+    /* True if the op computes its outputs row by row: row i of each output, along the first
+     * dimension, depends on row i of the tensors in `rows`, and on nothing else but the other
+     * tensors. Called after infer by td_op_by_rows (by_rows.h), which checks the sizes of the first
+     * dimensions. NULL if this is never true, or if by_rows.h determines it from other members. */
+    bool (*by_rows)(const struct td_op_args *args, td_tensor_set rows);
+    /* True if calls of this op and of the other op compute the same function. NULL: only if it is
+     * the same op. */
+    bool (*is_same)(const struct td_op *op, const struct td_op *other);
     const struct td_op_rows *rows; /* set if the op picks rows of a table, otherwise NULL */
     /* Set if calls of equal shapes can be merged, otherwise NULL. */
     const struct td_op_stack *stack;

@@ -1,6 +1,7 @@
 #include "kernels/concat/concat.h"
 
 #include "kernels/axes.h"
+#include "kernels/by_rows.h"
 #include "kernels/permute/joining.h"
 
 #include <inttypes.h>
@@ -71,6 +72,16 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     return td_joining_output(args, &shape, axis, start, arena, err);
 }
 
+/* Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    const struct td_operand *inputs = &args->inputs[0];
+    struct td_concat_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    return td_rows_is_list(rows, inputs->count) &&
+           td_axis_is_in_rows(attrs.axis, &inputs->tensors[0].shape);
+}
+
 /* ---- Descriptor -------------------------------------------------------------------------- */
 
 static const struct td_input_spec inputs_specs[] = {
@@ -129,4 +140,5 @@ const struct td_op td_op_concat = {
     .infer = infer,
     .cost = td_joining_cost,
     .run = td_joining_run,
+    .by_rows = by_rows,
 };

@@ -1,5 +1,6 @@
 #include "kernels/einsum/einsum.h"
 
+#include "kernels/by_rows.h"
 #include "kernels/einsum/explain.h"
 #include "kernels/einsum/plan.h"
 #include "kernels/merge.h"
@@ -118,6 +119,36 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
             operand_data(&run, plan->equation->n_inputs + i), &run.workspace, exec, err);
     }
     return status;
+}
+
+/* ---- rows -------------------------------------------------------------------------------- */
+
+/* True if the label is the first of the subscript, and only there. */
+static bool is_only_first(const struct td_subscript *subscript, uint8_t label)
+{
+    for (int d = 0; d < subscript->rank; d++)
+        if ((subscript->label[d] == label) != (d == 0))
+            return false;
+    return subscript->rank > 0;
+}
+
+static bool has_label(const struct td_subscript *subscript, uint8_t label)
+{
+    return memchr(subscript->label, label, (size_t)subscript->rank) != NULL;
+}
+
+/* True if one label is the first dimension of the output and of the inputs in `rows`, and occurs
+ * nowhere else. Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    const struct td_einsum_plan *plan = args->plan;
+    const struct td_equation *equation = plan->equation;
+    const uint8_t label = equation->output.label[0];
+    for (int i = 0; i < equation->n_inputs; i++)
+        if (rows >> i & 1 ? !is_only_first(&equation->inputs[i], label)
+                          : has_label(&equation->inputs[i], label))
+            return false;
+    return is_only_first(&equation->output, label);
 }
 
 /* ---- merging calls ----------------------------------------------------------------------- */
@@ -293,6 +324,7 @@ const struct td_op td_op_einsum = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .by_rows = by_rows,
     .explain = td_einsum_explain,
     .plan_example = "{\"equation\":\"ij,jk->ik\",\"shapes\":[[100,20],[20,50]]}",
     .stack = &stack,

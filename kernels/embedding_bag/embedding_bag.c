@@ -1,5 +1,6 @@
 #include "kernels/embedding_bag/embedding_bag.h"
 
+#include "kernels/by_rows.h"
 #include "kernels/embedding_bag/bags.h"
 #include "kernels/embedding_bag/starts.h"
 #include "kernels/integers.h"
@@ -343,7 +344,7 @@ static const struct td_op_bags bags = {
     .last_attr = ATTR_INCLUDE_LAST_OFFSET,
 };
 
-static const struct td_op_rows rows = {
+static const struct td_op_rows bag_rows = {
     .bags = &bags,
     .is_plain = is_plain,
     .axis_attr = TD_ROWS_NONE,
@@ -353,6 +354,17 @@ static const struct td_op_rows rows = {
     .found_output = TD_ROWS_NONE,
     .numbers_output = TD_ROWS_NONE,
 };
+
+/* True if each row of indices is a bag. Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    for (int i = 0; i < args->op->n_inputs; i++) {
+        const bool by_index = i == TD_BAG_INDICES || i == TD_BAG_WEIGHTS;
+        if (args->inputs[i].count > 0 && by_index != td_rows_has_input(args, rows, i))
+            return false;
+    }
+    return td_embedding_bag_by_rows(args);
+}
 
 /* ---- Descriptor -------------------------------------------------------------------------- */
 
@@ -542,6 +554,7 @@ const struct td_op td_op_embedding_bag = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .by_rows = by_rows,
     .valid = td_bag_starts_valid,
-    .rows = &rows,
+    .rows = &bag_rows,
 };

@@ -1,6 +1,7 @@
 #include "kernels/gather/gather.h"
 
 #include "kernels/axes.h"
+#include "kernels/by_rows.h"
 #include "kernels/integers.h"
 #include "kernels/op_rows.h"
 #include "kernels/rows/gathering.h"
@@ -305,6 +306,20 @@ static const struct td_op_rows batch_gather_rows = {
     .space = space,
 };
 
+/* Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    const bool params = td_rows_has_input(args, rows, TD_GATHERING_PARAMS),
+               indices = td_rows_has_input(args, rows, TD_GATHERING_INDICES);
+    struct resolved resolved;
+    struct td_error unused;
+    if (resolve(args, &resolved, &unused) != TD_OK)
+        return false;
+    if (params && indices)
+        return resolved.batch_dims > 0;
+    return params ? resolved.batch_dims == 0 && resolved.axis > 0 : resolved.axis == 0;
+}
+
 /* ---- Descriptors ------------------------------------------------------------------------- */
 
 static const struct td_input_spec gather_inputs[] = {
@@ -399,6 +414,7 @@ const struct td_op td_op_gather = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .by_rows = by_rows,
     .rows = &gather_rows,
     .detail = &(const struct detail){ resolve_gather },
 };
@@ -460,6 +476,7 @@ const struct td_op td_op_batch_gather = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .by_rows = by_rows,
     .rows = &batch_gather_rows,
     .detail = &(const struct detail){ resolve_batch_gather },
 };

@@ -1,6 +1,7 @@
 #include "kernels/normalisation/normalisation.h"
 
 #include "kernels/broadcast.h"
+#include "kernels/by_rows.h"
 #include "kernels/convert/convert.h"
 #include "kernels/integers.h"
 #include "kernels/normalisation/groups.h"
@@ -289,6 +290,13 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return status == TD_OK ? td_norm_groups_run(&groups, exec, err) : status;
 }
 
+/* Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    return td_rows_is_first(rows) &&
+           td_axis_is_in_rows(attrs_of(args).axis, &args->inputs[0].tensors[0].shape);
+}
+
 /* ---- Descriptors ------------------------------------------------------------------------- */
 
 #define FLOATS                                                                                     \
@@ -383,6 +391,7 @@ static const struct td_output_spec outputs_specs[] = {
         .infer = infer,                                                                            \
         .cost = cost,                                                                              \
         .run = run,                                                                                \
+        .by_rows = by_rows,                                                                        \
         .detail = &op##_method,                                                                    \
     }
 

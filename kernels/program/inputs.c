@@ -30,6 +30,7 @@ static void add_use(struct td_program_plan *plan, int v, struct td_tensor *tenso
         return;
     if (!is_input(plan, last[root], use)) {
         last[root] = plan->n_inputs;
+        plan->input_values[plan->n_inputs] = root;
         plan->inputs[plan->n_inputs++] = tensor;
     }
     use->input = last[root];
@@ -42,9 +43,10 @@ td_status td_program_find_inputs(struct td_program_plan *plan, struct td_arena *
     const size_t most = (size_t)count_uses(plan), n_values = (size_t)program->n_values;
     int *last = td_arena_alloc(arena, n_values, sizeof(*last), err);
     plan->inputs = td_arena_alloc(arena, most, sizeof(struct td_tensor *), err);
+    plan->input_values = td_arena_alloc(arena, most, sizeof(plan->input_values[0]), err);
     plan->uses = td_arena_alloc(arena, most, sizeof(plan->uses[0]), err);
     plan->n_inputs = plan->n_uses = 0;
-    if (!last || !plan->inputs || !plan->uses)
+    if (!last || !plan->inputs || !plan->input_values || !plan->uses)
         return err->status;
     for (int v = 0; v < program->n_values; v++)
         last[v] = -1;

@@ -38,8 +38,9 @@ struct td_program_plan {
         int root;
         /* True if only steps of the same chain use the value, which then has no memory. */
         bool is_inner;
-        int last_use; /* of a root: the last step that computes or reads it; -1: no step does */
-        size_t place; /* of a root: offset in the block, or TD_PROGRAM_NO_PLACE */
+        bool has_rows; /* set by td_program_by_rows (rows.h) */
+        int last_use;  /* of a root: the last step that computes or reads it; -1: no step does */
+        size_t place;  /* of a root: offset in the block, or TD_PROGRAM_NO_PLACE */
     } * values;
     size_t block_bytes; /* size of the block that holds the results */
     /* The step that the call can share with other calls, or -1; and the call's state while it does
@@ -49,6 +50,7 @@ struct td_program_plan {
     /* Set by td_program_find_inputs: the tensors that the program reads, each once, and all tensors
      * in the arguments of its steps, in the order of the steps. */
     struct td_tensor **inputs;
+    int *input_values; /* [n_inputs]: the value of the program whose data each input has */
     int n_inputs;
     struct td_program_use *uses;
     int n_uses;

@@ -3,6 +3,7 @@
 #include "kernels/integers.h"
 #include "kernels/program/pass.h"
 #include "kernels/program/plan.h"
+#include "kernels/program/rows.h"
 #include "kernels/program/run.h"
 #include "kernels/program/signature.h"
 
@@ -120,6 +121,10 @@ void td_program_describe(struct td_program *program, struct td_input_spec *input
     program->op.cost = cost;
     program->op.run = td_program_run;
     program->op.valid = valid;
+    if (td_program_declares_rows(program)) {
+        program->op.by_rows = td_program_by_rows;
+        program->op.is_same = td_program_is_same;
+    }
     for (int s = 0; s < program->n_steps; s++)
         if (program->steps[s].op->pass)
             program->op.pass = &td_program_pass;

@@ -1,3 +1,4 @@
+#include "kernels/by_rows.h"
 #include "kernels/integers.h"
 #include "kernels/reductions/axes.h"
 #include "kernels/reductions/blocks.h"
@@ -146,6 +147,13 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
                        &job, err);
 }
 
+/* Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    return td_rows_is_first(rows) &&
+           td_axis_is_in_rows(axis_attr(args), &args->inputs[0].tensors[0].shape);
+}
+
 /* ---- Descriptors ------------------------------------------------------------------------- */
 
 static const struct td_input_spec inputs_specs[] = {
@@ -205,6 +213,7 @@ static const struct td_op_example examples[] = {
         .infer = infer,                                                                            \
         .cost = cost,                                                                              \
         .run = run,                                                                                \
+        .by_rows = by_rows,                                                                        \
         .detail = &(const td_reduce_kind){ order },                                                \
     }
 ARG(argmax, "largest", "tf.math.argmax", TD_REDUCE_MAX);

@@ -1,3 +1,4 @@
+#include "kernels/by_rows.h"
 #include "kernels/convert/convert.h"
 #include "kernels/integers.h"
 #include "kernels/reductions/axes.h"
@@ -320,6 +321,13 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return td_exec_for(exec, td_blocks_count(blocks), grain_of(blocks), fn, &job, err);
 }
 
+/* Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    return td_rows_is_first(rows) &&
+           td_axis_is_in_rows(attrs_of(args).axis, &args->inputs[0].tensors[0].shape);
+}
+
 /* ---- Descriptor -------------------------------------------------------------------------- */
 
 static const struct td_input_spec inputs_specs[] = {
@@ -388,4 +396,5 @@ const struct td_op td_op_cumsum = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .by_rows = by_rows,
 };

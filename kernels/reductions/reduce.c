@@ -1,3 +1,4 @@
+#include "kernels/by_rows.h"
 #include "kernels/convert/cast_path.h"
 #include "kernels/integers.h"
 #include "kernels/reductions/axes.h"
@@ -368,6 +369,14 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return status;
 }
 
+/* Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    const struct td_reduce_attrs attrs = attrs_of(args);
+    return td_rows_is_first(rows) &&
+           !(td_axes_set(&attrs.axes, args->inputs[0].tensors[0].shape.rank) & 1);
+}
+
 /* ---- Descriptors ------------------------------------------------------------------------- */
 
 #define INTEGERS                                                                                   \
@@ -436,6 +445,7 @@ static const td_status errors[] = {
                                       .infer = infer,                                              \
                                       .cost = cost,                                                \
                                       .run = run,                                                  \
+                                      .by_rows = by_rows,                                          \
                                       __VA_ARGS__ }
 
 static const struct td_op_example numbers_examples[] = {

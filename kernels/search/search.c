@@ -1,5 +1,6 @@
 #include "kernels/search/search.h"
 
+#include "kernels/by_rows.h"
 #include "kernels/convert/cast_path.h"
 #include "kernels/integers.h"
 #include "kernels/key_dtype.h"
@@ -417,6 +418,18 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return status == TD_OK ? finish(args, exec, err) : status;
 }
 
+/* True if each row of queries or rows is a query. Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    for (int i = 0; i < TD_SEARCH_INPUTS; i++) {
+        const bool is_query = i == TD_SEARCH_QUERIES || i == TD_SEARCH_ROWS;
+        if (args->inputs[i].count > 0 && is_query != td_rows_has_input(args, rows, i))
+            return false;
+    }
+    const struct td_tensor *queries = td_search_given(args, TD_SEARCH_QUERIES);
+    return !queries || queries->shape.rank == 2;
+}
+
 /* ---- Descriptor -------------------------------------------------------------------------- */
 
 #define FLOATS                                                                                     \
@@ -605,6 +618,7 @@ const struct td_op td_op_search = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .by_rows = by_rows,
     .valid = valid,
     .pass = &pass,
     .stack = &stack,

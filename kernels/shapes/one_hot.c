@@ -1,4 +1,5 @@
 #include "kernels/axes.h"
+#include "kernels/by_rows.h"
 #include "kernels/convert/cast_path.h"
 #include "kernels/integers.h"
 #include "kernels/permute/permute.h"
@@ -110,6 +111,13 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return td_exec_for(exec, job.indices->numel * job.row_parts, 1, write_parts, &job, err);
 }
 
+/* Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    (void)args;
+    return td_rows_is_first(rows);
+}
+
 /* ---- Descriptor -------------------------------------------------------------------------- */
 
 static const struct td_input_spec inputs_specs[] = {
@@ -178,4 +186,5 @@ const struct td_op td_op_one_hot = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .by_rows = by_rows,
 };

@@ -1,4 +1,5 @@
 #include "kernels/axes.h"
+#include "kernels/by_rows.h"
 #include "kernels/shapes/layout.h"
 #include "kernels/shapes/shapes.h"
 
@@ -94,6 +95,20 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     return td_layout_output(args, &shape, first, strides, arena, err);
 }
 
+/* True if the call takes all rows, in order. Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    struct td_slice_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    for (int i = 0; i < attrs.starts.count; i++) {
+        const int64_t axis = attrs.axes.values ? attrs.axes.values[i] : i;
+        const bool in_order = !attrs.steps.values || attrs.steps.values[i] == 1;
+        if (!td_axis_is_in_rows(axis, &args->outputs[0].shape) && !in_order)
+            return false;
+    }
+    return td_rows_is_first(rows);
+}
+
 /* ---- Descriptor -------------------------------------------------------------------------- */
 
 static const struct td_attr_spec attrs_specs[] = {
@@ -163,4 +178,5 @@ const struct td_op td_op_slice = {
     .infer = infer,
     .cost = td_layout_cost,
     .run = td_layout_run,
+    .by_rows = by_rows,
 };

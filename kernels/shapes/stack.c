@@ -1,4 +1,5 @@
 #include "kernels/axes.h"
+#include "kernels/by_rows.h"
 #include "kernels/permute/joining.h"
 #include "kernels/shapes/shapes.h"
 
@@ -43,6 +44,15 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     shape.dim[shape.rank++] = inputs->count;
     (void)td_shape_append(&shape, first, axis, first->rank);
     return td_joining_output(args, &shape, axis, start, arena, err);
+}
+
+/* Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    struct td_stack_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    return td_rows_is_list(rows, args->inputs[0].count) &&
+           td_axis_is_in_rows(attrs.axis, &args->outputs[0].shape);
 }
 
 static const struct td_input_spec inputs_specs[] = {
@@ -101,4 +111,5 @@ const struct td_op td_op_stack = {
     .infer = infer,
     .cost = td_joining_cost,
     .run = td_joining_run,
+    .by_rows = by_rows,
 };

@@ -1,4 +1,5 @@
 #include "kernels/axes.h"
+#include "kernels/by_rows.h"
 #include "kernels/shapes/layout.h"
 #include "kernels/shapes/shapes.h"
 
@@ -40,6 +41,16 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     return td_layout_output(args, &shape, 0, strides, arena, err);
 }
 
+/* Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    struct td_transpose_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    const int rank = args->outputs[0].shape.rank;
+    const int64_t first = attrs.perm.values ? attrs.perm.values[0] : rank - 1;
+    return td_rows_is_first(rows) && (first == 0 || first == -rank);
+}
+
 static const struct td_attr_spec attrs_specs[] = {
     {
         .name = "perm",
@@ -77,4 +88,5 @@ const struct td_op td_op_transpose = {
     .infer = infer,
     .cost = td_layout_cost,
     .run = td_layout_run,
+    .by_rows = by_rows,
 };

@@ -1,6 +1,7 @@
 #include "kernels/top_k/top_k.h"
 
 #include "kernels/axes.h"
+#include "kernels/by_rows.h"
 #include "kernels/integers.h"
 #include "kernels/isa.h"
 #include "kernels/rows/gathering.h"
@@ -454,6 +455,13 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return status;
 }
 
+/* Implements td_op.by_rows. */
+static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
+{
+    return td_rows_is_first(rows) &&
+           td_axis_is_in_rows(attrs_of(args).axis, &args->inputs[0].tensors[0].shape);
+}
+
 /* ---- Descriptor -------------------------------------------------------------------------- */
 
 static const struct td_input_spec inputs_specs[] = {
@@ -537,4 +545,5 @@ const struct td_op td_op_top_k = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .by_rows = by_rows,
 };

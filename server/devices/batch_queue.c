@@ -102,9 +102,8 @@ void td_batch_queue_prepare(struct td_batch_item *item)
     if (item->kind != TD_BATCH_OP)
         return;
     check_residents(item);
-    const uint32_t shared = td_batch_item_shared(item);
-    if (td_merge_kind_of(item->op, item->args, shared) != TD_MERGE_NONE)
-        item->key = td_merge_key(item->op, item->args, shared) | 1;
+    if (td_launch_can_merge(item))
+        item->key = td_merge_key(item->op, item->args, td_batch_item_shared(item));
 }
 
 /* Estimates the staging memory that an item needs. */
@@ -125,9 +124,9 @@ static uint64_t staging_of(const struct td_batch_item *item)
 
 static bool merges_with(const struct td_batch_item *lead, const struct td_batch_item *item)
 {
-    return lead->key != 0 && item->key == lead->key && item->op == lead->op &&
+    return lead->key != 0 && item->key == lead->key &&
            memcmp(&item->resident, &lead->resident, sizeof lead->resident) == 0 &&
-           td_merge_fits(lead->op, lead->args, item->args, td_batch_item_shared(lead));
+           td_merge_fits(lead->args, item->args, td_batch_item_shared(lead));
 }
 
 int td_batch_queue_pick(struct td_batch_queue *queue, int64_t now_ns)

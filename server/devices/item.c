@@ -1,6 +1,7 @@
 #include "server/devices/item.h"
 
 #include "kernels/merge.h"
+#include "kernels/program/program.h"
 
 static void count(atomic_uint_fast64_t *counter, uint_fast64_t change)
 {
@@ -16,7 +17,9 @@ const char *td_batch_item_subject(const struct td_batch_item *item)
 
 uint32_t td_batch_item_shared(const struct td_batch_item *item)
 {
-    return td_merge_shared(item->op, item->args, (uint32_t)item->resident.bits[0]);
+    return td_program_of(item->op)
+               ? 0
+               : td_merge_shared(item->op, item->args, (uint32_t)item->resident.bits[0]);
 }
 
 bool td_batch_tables_has(const struct td_batch_tables *tables, int i)

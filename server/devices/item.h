@@ -86,7 +86,7 @@ struct td_batch_item {
 const char *td_batch_item_subject(const struct td_batch_item *item);
 
 /* For an item that calls an op, returns the mask of the tensors that all items of a merged launch
- * share (kernels/merge.h). */
+ * share (kernels/merge.h). The items of a program share no inputs, but have the same constants. */
 uint32_t td_batch_item_shared(const struct td_batch_item *item);
 
 /* Marks and counts the item as waiting. */

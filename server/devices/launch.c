@@ -45,6 +45,15 @@ struct td_tensor *td_launch_input(const struct td_op_args *args, int i)
     return &operand->tensors[i];
 }
 
+bool td_launch_can_merge(const struct td_batch_item *item)
+{
+    const struct td_program_plan *plan = plan_of(item->op, item->args);
+    for (int i = 0; plan && i < plan->n_inputs; i++)
+        if (plan->input_values[i] < item->op->n_inputs && td_batch_tables_has(&item->resident, i))
+            return false;
+    return true;
+}
+
 bool td_launch_index_of(const struct td_tensor *keys, struct td_tensor *image)
 {
     if (!keys->key_index)
@@ -110,6 +119,8 @@ static td_status describe_merged(struct td_launch *launch, struct td_batch_item 
         calls[i] = items[i]->args;
     const uint32_t shared = td_batch_item_shared(items[0]);
     launch->tables.bits[0] = shared;
+    if (td_program_of(launch->op))
+        launch->tables = items[0]->resident;
     const td_status status =
         td_merge_calls(launch->op, calls, launch->n_items, shared, arena, &merged, err);
     if (status != TD_OK)
@@ -138,7 +149,9 @@ static bool place(size_t *end, size_t bytes, size_t *begin)
 static td_status lay_out(struct td_launch *launch, struct td_arena *arena, struct td_error *err)
 {
     bool fits = true;
-    launch->n_reports = launch->plan ? launch->n_works : launch->item_end ? launch->n_items : 1;
+    launch->n_reports = launch->plan       ? launch->n_works * launch->n_items
+                        : launch->item_end ? launch->n_items
+                                           : 1;
     launch->report_bytes =
         ((size_t)launch->n_reports * sizeof(struct td_device_report) + ALIGN - 1) / ALIGN * ALIGN;
     launch->offsets = td_arena_alloc(arena, (size_t)launch->n_inputs, sizeof(size_t), err);
@@ -175,15 +188,54 @@ static void forget_indices(struct td_launch *launch)
 
 /* ---- works ----------------------------------------------------------------------------------- */
 
+static td_status refuse_merging(struct td_error *err)
+{
+    return td_error_set(err, TD_RESOURCE_LIMIT, "the calls cannot be merged on the device");
+}
+
+/* Checks that each input of a merged program is the same constant in all calls, or has room for the
+ * inputs of all calls. A step can read a converted copy of an input, so the inputs of the calls can
+ * differ from those of the merged call. */
+static td_status check_inputs(const struct td_launch *launch, struct td_error *err)
+{
+    const struct td_program_plan *plan = launch->plan;
+    for (int c = 0; c < launch->n_items; c++)
+        if (plan_of(launch->op, launch->calls[c])->n_inputs != plan->n_inputs)
+            return refuse_merging(err);
+    for (int i = 0; i < plan->n_inputs; i++) {
+        const bool is_constant = plan->input_values[i] >= launch->op->n_inputs;
+        size_t bytes = 0;
+        for (int c = 0; c < (is_constant ? 1 : launch->n_items); c++)
+            bytes += td_launch_input(launch->calls[c], i)->bytes;
+        if (bytes != plan->inputs[i]->bytes)
+            return refuse_merging(err);
+    }
+    return TD_OK;
+}
+
+/* Sets the ends of the items' queries in each step that picks rows by the rows of the items. */
+static td_status divide_queries(struct td_launch *launch, struct td_arena *arena,
+                                struct td_error *err)
+{
+    td_status status = TD_OK;
+    for (int w = 0; w < launch->n_works && status == TD_OK; w++)
+        status = td_steps_divide(launch->plan, launch->steps[w], launch->calls, launch->n_items,
+                                 arena, &launch->works[w], err);
+    return status;
+}
+
 /* Finds the inputs of the launch's own plan, and makes the works of the program's steps. */
 static td_status make_steps(struct td_launch *launch, struct td_arena *arena, struct td_error *err)
 {
     launch->plan = (struct td_program_plan *)(uintptr_t)launch->args.plan;
-    const td_status status = td_program_find_inputs(launch->plan, arena, err);
+    td_status status = td_program_find_inputs(launch->plan, arena, err);
     if (status != TD_OK)
         return status;
     launch->n_works = td_steps_count(launch->plan);
-    return td_steps_works(launch->plan, arena, &launch->works, &launch->steps, err);
+    status = td_steps_works(launch->plan, arena, &launch->works, &launch->steps, err);
+    if (status == TD_OK && launch->calls)
+        status = check_inputs(launch, err);
+    return status == TD_OK && launch->calls ? divide_queries(launch, arena, err) : status;
 }
 
 static td_status make_work(struct td_launch *launch, struct td_arena *arena, struct td_error *err)
@@ -202,7 +254,13 @@ static td_status make_work(struct td_launch *launch, struct td_arena *arena, str
 void td_launch_set_reports(struct td_launch *launch, struct td_device_report *reports)
 {
     for (int w = 0; w < launch->n_works; w++)
-        launch->works[w].reports = reports + w;
+        launch->works[w].reports = reports + w * launch->n_items;
+}
+
+const struct td_device_report *td_launch_report(const struct td_launch *launch, int w, int item,
+                                                const struct td_device_report *reports)
+{
+    return &reports[w * launch->n_items + (launch->works[w].n_items > 1 ? item : 0)];
 }
 
 td_status td_launch_blame(const struct td_launch *launch, int w, td_status status,
@@ -230,6 +288,8 @@ td_status td_launch_make(struct td_launch *launch, const struct td_device_api *a
     launch->n_inputs = td_launch_count_inputs(launch->op, &launch->args);
     forget_indices(launch);
     status = td_support_check(api, launch->op, &launch->args, err);
+    if (status == TD_UNSUPPORTED_DTYPE && launch->plan && launch->calls)
+        return refuse_merging(err); /* the device supports each call, but not all of them at once */
     return status == TD_OK ? lay_out(launch, arena, err) : status;
 }
 
@@ -281,6 +341,19 @@ static void copy_later(void *context, void *to, const void *from, size_t bytes)
     copies->ranges[copies->n++] = (struct td_copy_range){ to, from, bytes };
 }
 
+/* Copies input i of a call that is not merged, or of a program: a constant once, and the rows of an
+ * input of all calls one after another. */
+static void copy_input(const struct td_launch *launch, struct td_batch_item *const *items, int i,
+                       char *to, struct copies *copies)
+{
+    const bool is_merged = launch->calls && launch->plan->input_values[i] < launch->op->n_inputs;
+    for (int c = 0; c < (is_merged ? launch->n_items : 1); c++) {
+        const struct td_tensor *from = td_launch_input(items[c]->args, i);
+        copy_later(copies, to, from->data, from->bytes);
+        to += from->bytes;
+    }
+}
+
 void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const *items,
                     struct td_copiers *copiers, char *staging)
 {
@@ -292,11 +365,10 @@ void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const 
         if (td_launch_is_table(launch, i))
             continue;
         char *to = staging + launch->report_bytes + launch->offsets[i];
-        const struct td_tensor *only = td_launch_input(items[0]->args, i);
-        if (launch->calls)
+        if (launch->calls && !launch->plan)
             td_merge_copy(launch->op, launch->calls, launch->n_items, i, to, copy_later, &copies);
         else
-            copy_later(&copies, to, only->data, only->bytes);
+            copy_input(launch, items, i, to, &copies);
     }
     td_copiers_copy_ranges(copiers, copies.ranges, copies.n);
 }

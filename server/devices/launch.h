@@ -9,8 +9,9 @@
  * holds only the workspace. Resident tables are stored elsewhere on the device (table_cache.h) and
  * not copied with the inputs. This module allocates only from the arena.
  *
- * A program (steps.h) is never merged. Its steps are launched one after another, and their results
- * stay on the device, in one block in which results that are not needed at the same time overlap.
+ * The steps of a program (steps.h) are launched one after another, and their results stay on the
+ * device, in one block in which results that are not needed at the same time overlap. Calls of a
+ * stored program whose rows are independent of each other are merged along their first dimension.
  *
  * Inputs     Inputs are numbered through the lists of all inputs. The inputs of a program are
  *            numbered as in td_program_plan.inputs.
@@ -58,6 +59,10 @@ struct td_launch {
 int td_launch_count_inputs(const struct td_op *op, const struct td_op_args *args);
 struct td_tensor *td_launch_input(const struct td_op_args *args, int i);
 
+/* True if the call can be merged as far as its tables are concerned. The tables of a program that is
+ * merged must be constants, because the rows of its inputs are copied one after another. */
+bool td_launch_can_merge(const struct td_batch_item *item);
+
 /* Describes the image of the keys' index, which is a separate table. Returns false if the keys have
  * no index. */
 bool td_launch_index_of(const struct td_tensor *keys, struct td_tensor *image);
@@ -74,6 +79,10 @@ TD_MUST_CHECK td_status td_launch_make(struct td_launch *launch, const struct td
 
 /* Sets the n_reports reports that the device writes. */
 void td_launch_set_reports(struct td_launch *launch, struct td_device_report *reports);
+
+/* Returns the report about work w that concerns an item. */
+const struct td_device_report *td_launch_report(const struct td_launch *launch, int w, int item,
+                                                const struct td_device_report *reports);
 
 /* Names the step of a program in the error of work w. Returns the status. */
 td_status td_launch_blame(const struct td_launch *launch, int w, td_status status,

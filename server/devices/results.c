@@ -52,7 +52,7 @@ static td_status check_report(const struct td_results *results, int i, struct td
 }
 
 /* Checks the reports of the steps of a program, and records the indices that were replaced. */
-static td_status check_steps(const struct td_results *results, struct td_batch_item *item,
+static td_status check_steps(const struct td_results *results, int i, struct td_batch_item *item,
                              struct td_error *err)
 {
     const struct td_launch *launch = results->launch;
@@ -65,14 +65,15 @@ static td_status check_steps(const struct td_results *results, struct td_batch_i
     args->n_replaced_in = 0;
     for (int w = 0; w < launch->n_works; w++) {
         const struct td_device_work *work = &launch->works[w];
-        if (results->reports[w].n_bad == 0)
+        const struct td_device_report *report = td_launch_report(launch, w, i, results->reports);
+        if (report->n_bad == 0)
             continue;
         if (!is_replaced(work->args))
-            return refuse_index(work->op, &results->reports[w], err);
+            return refuse_index(work->op, report, err);
         replaced[args->n_replaced_in++] =
             (struct td_step_replaced){ .step = launch->steps[w],
                                        .policy = td_op_bounds(work->op, work->args),
-                                       .replaced = results->reports[w].n_bad };
+                                       .replaced = report->n_bad };
     }
     return TD_OK;
 }
@@ -120,7 +121,7 @@ static td_status set_outputs(const struct td_results *results, int i, struct td_
 td_status td_results_take(const struct td_results *results, int i, struct td_batch_item *item,
                           struct td_error *err)
 {
-    const td_status status = results->launch->plan ? check_steps(results, item, err)
+    const td_status status = results->launch->plan ? check_steps(results, i, item, err)
                                                    : check_report(results, i, item, err);
     return status == TD_OK ? set_outputs(results, i, item, err) : status;
 }

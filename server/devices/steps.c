@@ -1,5 +1,6 @@
 #include "server/devices/steps.h"
 
+#include "kernels/op_rows.h"
 #include "kernels/program/fuse.h"
 
 #include <string.h>
@@ -49,4 +50,29 @@ td_status td_steps_works(const struct td_program_plan *plan, struct td_arena *ar
         status = set_chain(plan, s, &(*works)[n++], arena, err);
     }
     return status;
+}
+
+td_status td_steps_divide(const struct td_program_plan *plan, int step,
+                          const struct td_op_args *const *calls, int n, struct td_arena *arena,
+                          struct td_device_work *work, struct td_error *err)
+{
+    const struct td_op *op = plan->program->steps[step].op;
+    const int query = op->rows ? td_op_rows_input(op, TD_ROW_PART_QUERY) : -1;
+    const struct td_program_operand *operand =
+        query >= 0 ? &plan->program->steps[step].inputs[query] : NULL;
+    if (!operand || operand->count == 0 || !plan->values[operand->values[0]].has_rows)
+        return TD_OK;
+    const struct td_tensor *queries = plan->steps[step].args.inputs[query].tensors;
+    const int64_t n_rows = queries->shape.dim[0],
+                  row = n_rows > 0 ? queries->numel / n_rows : 0; /* elements of a row */
+    int64_t *ends = td_arena_alloc(arena, (size_t)n, sizeof(ends[0]), err), end = 0;
+    if (!ends)
+        return err->status;
+    for (int c = 0; c < n; c++) {
+        end += row * calls[c]->outputs[0].shape.dim[0];
+        ends[c] = end;
+    }
+    work->n_items = n;
+    work->item_end = ends;
+    return TD_OK;
 }

@@ -19,4 +19,11 @@ TD_MUST_CHECK td_status td_steps_works(const struct td_program_plan *plan, struc
                                        struct td_device_work **works, int **steps,
                                        struct td_error *err);
 
+/* Divides the queries of a step among n merged calls, in work->n_items and work->item_end, if each
+ * call has queries of its own. Otherwise the step has one item, which all calls share. */
+TD_MUST_CHECK td_status td_steps_divide(const struct td_program_plan *plan, int step,
+                                        const struct td_op_args *const *calls, int n,
+                                        struct td_arena *arena, struct td_device_work *work,
+                                        struct td_error *err);
+
 #endif

@@ -162,7 +162,7 @@ TD_TEST(calls_on_one_table_are_merged)
     const uint32_t shared = td_merge_shared(&shade, &a, UINT32_MAX);
     ck_assert_uint_eq(shared, 1u << SHELF);
     ck_assert_int_eq(td_merge_kind_of(&shade, &a, shared), TD_MERGE_CONCAT);
-    ck_assert(td_merge_fits(&shade, &a, &b, shared));
+    ck_assert(td_merge_fits(&a, &b, shared));
     const struct td_op_args *calls[] = { &a, &b };
     EXPECT_OK(td_merge_calls(&shade, calls, 2, shared, &test_arena, &merged, &err), &err);
     merged.args.inputs[SHELF].tensors[0] = shelf;

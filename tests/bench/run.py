@@ -22,7 +22,7 @@ from oip_cases import OipCases, Target
 from table_cases import TableCases
 
 NAMES = ["json", "safetensors", "lookup", "keyed_lookup", "upload", "workers", "memory", "oip_lookup", "oip_round_trip",
-         "shared_memory", "replace", "start", "keyed_start", "stored_index", "many_tensors", "batches", "beside_a_device",
+         "shared_memory", "replace", "start", "keyed_start", "stored_index", "many_tensors", "batches", "program_batches", "beside_a_device",
          "unix", "overload", "fairness", "json_steady", "safetensors_steady", "keyed_steady", "bench_json", "bench_rows",
          "bench_stitch", "bench_scatter", "bench_einsum_memory", "bench_loops"]
 

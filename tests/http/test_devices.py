@@ -228,14 +228,17 @@ class Answers(DeviceTest):
 
 
 class Batches(DeviceTest):
-    def answers(self, op, bodies, on_device=None):
+    def answers(self, op, bodies, on_device=None, program=None, batches=2):
         """The replies to requests that name the table, of which all but the first arrive while the device computes
-        that one. on_device: how many reach the device, if not all. Checks that those are two launches."""
+        that one. on_device: how many reach the device, if not all. program: is stored first, and called instead of an op.
+        Checks that those are two launches, or `batches`."""
         on_device = on_device or len(bodies)
-        requests = [http_request("POST", "/v1/" + op, json.dumps({"params": {"ref": "table"}, "device": "gpu", **body}).encode())
-                    for body in bodies]
+        table = {} if program else {"params": {"ref": "table"}}
+        requests = [http_request("POST", "/v1/" + op, json.dumps({**table, "device": "gpu", **body}).encode()) for body in bodies]
         with GatedDaemon("--gpu", "reference", "--gpu-hang-ms", HOUR_MS) as daemon, Client(daemon) as client, contextlib.ExitStack() as stack:
             self.put_table(client)
+            if program:
+                self.assertStatus(client.request("PUT", "/v1/" + op, program), 201)
             sockets = [stack.enter_context(Raw(daemon)) for _ in requests]
             with daemon.gates.closed("device") as gate:
                 sockets[0].send(requests[0])
@@ -245,7 +248,7 @@ class Batches(DeviceTest):
                 self.wait_for_queue(client, in_flight=1, waiting=on_device - 1)
             replies = replies_of(sockets)
             gpu = self.gpu(client)
-            self.assertEqual((gpu["requests"], gpu["batches"], gpu["mean_batch_size"]), (on_device, 2, on_device / 2))
+            self.assertEqual((gpu["requests"], gpu["batches"], gpu["mean_batch_size"]), (on_device, batches, on_device / batches))
         return replies
 
     def test_lookups_that_arrive_while_the_device_is_busy_are_one_launch(self):
@@ -279,6 +282,53 @@ class Batches(DeviceTest):
                 self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", input="segment_ids", position=[1], index=0)
             else:
                 self.assertEqual(reply.json()["output"]["data"], [[a + b for a, b in zip(TABLE[i], TABLE[1])]])
+
+    def program(self, *steps, **gather):
+        """a program that picks the rows `ids` of the table for each row of its batch, and passes them on as "rows" """
+        return {"inputs": {"ids": {"dtype": "int64", "shape": ["b", 2]}},
+                "steps": [{"op": "gather", "params": {"ref": "table"}, "indices": "$ids", **gather, "as": "rows"}, *steps], "outputs": ["result"]}
+
+    def test_calls_of_a_stored_program_are_one_launch_whatever_their_numbers_of_rows(self):
+        program = self.program({"op": "reduce_sum", "x": "$rows", "axes": [1], "as": "sums"},
+                               {"op": "einsum", "equation": "bd,df->bf", "inputs": ["$sums", [[1, 0], [0, 1], [1, 1], [2, 0]]], "as": "products"},
+                               {"op": "subtract", "x": "$products", "y": [1.0, 100.0], "as": "result"})
+        calls = [[[i + r, 2 * r] for r in range(1 + i % 3)] for i in range(32)]
+        replies = self.answers("programs/sums", [{"ids": ids} for ids in calls], program=program)
+        for ids, reply in zip(calls, replies):
+            sums = [[a + b for a, b in zip(TABLE[i], TABLE[j])] for i, j in ids]
+            self.assertEqual(reply.json()["outputs"]["result"]["data"], [[s[0] + s[2] + 2 * s[3] - 1, s[1] + s[2] - 100] for s in sums])
+
+    def test_a_bad_index_fails_one_call_of_a_program(self):
+        program = self.program({"op": "negative", "x": "$rows", "as": "result"}, bounds="error")
+        bodies = [{"ids": [[i, 1], [2, 100 if i == 7 else 0]]} for i in range(16)]
+        for i, reply in enumerate(self.answers("programs/rows", bodies, program=program)):
+            if i == 7:
+                self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", step=0, position=[1, 1], index=100, bound=100)
+            else:
+                self.assertEqual(reply.json()["outputs"]["result"]["data"], [[[-x for x in TABLE[j]] for j in row] for row in bodies[i]["ids"]])
+
+    def test_each_call_of_a_program_is_told_of_its_own_replaced_indices(self):
+        program = self.program({"op": "negative", "x": "$rows", "as": "result"}, bounds="zero")
+        replies = self.answers("programs/rows", [{"ids": [[i, 1], [200 + i, -1 if i == 3 else 0]]} for i in range(8)], program=program)
+        for i, reply in enumerate(replies):
+            self.assertEqual(reply.json()["bounds"], [{"step": 0, "policy": "zero", "replaced": 2 if i == 3 else 1}])
+
+    def test_calls_with_other_arguments_or_rows_that_depend_on_each_other_are_launched_one_by_one(self):
+        best = self.program({"op": "reduce_sum", "x": "$rows", "axes": [1], "as": "sums"},
+                            {"op": "top_k", "x": "$sums", "k": {"attr": "k", "default": 1}, "as": {"values": "result"}})
+        replies = self.answers("programs/best", [{"ids": [[i, i]], "k": 1 + i % 2} for i in range(5)], program=best, batches=3)
+        for i, reply in enumerate(replies):
+            self.assertEqual(reply.json()["outputs"]["result"]["data"], [[2 * x for x in reversed(TABLE[i])][:1 + i % 2]])
+        for steps in ({"op": "softmax", "x": "$rows", "axis": 0, "as": "result"},), ({"op": "reshape", "x": "$rows", "shape": [2, 4], "as": "flat"},
+                                                                                    {"op": "softmax", "x": "$flat", "axis": 0, "as": "result"}):
+            replies = self.answers("programs/mixed", [{"ids": [[1, 1]]}] * 4, program=self.program(*steps), batches=4)
+            for reply in replies:
+                self.assertStatus(reply, 200)
+
+    def test_a_program_that_accepts_one_number_of_rows_is_launched_one_by_one(self):
+        program = self.program({"op": "reshape", "x": "$rows", "shape": [1, 2, 2, 2], "as": "result"})
+        for i, reply in enumerate(self.answers("programs/one", [{"ids": [[i, 0]]} for i in range(4)], program=program, batches=4)):
+            self.assertEqual(reply.json()["outputs"]["result"]["data"], [[[TABLE[i][:2], TABLE[i][2:]], [TABLE[0][:2], TABLE[0][2:]]]])
 
     def test_one_bad_index_fails_one_request(self):
         bodies = [{"indices": [i, 100 if i == 7 else 0], "bounds": "error"} for i in range(16)]
