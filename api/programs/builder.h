@@ -24,6 +24,11 @@ struct td_step_text {
     struct td_json_skipped object; /* the step itself */
     /* Plain values that get their dtype from the other inputs of the step. */
     struct td_json_siblings siblings;
+    /* The first plain string in place of a tensor, which might be meant as a name. NULL if there is
+     * none. `of` is the input. */
+    const char *string;
+    size_t string_length;
+    const char *of;
 };
 
 /* A resident table that a step of a stored program refers to. Each call looks it up. */

@@ -169,6 +169,17 @@ td_status td_program_names_use(struct td_program_names *names, const char *text,
     return TD_OK;
 }
 
+void td_program_names_hint(const struct td_program_names *names, const char *text, size_t length,
+                           int step, struct td_error *err)
+{
+    const size_t dollar = length > 0 && text[0] == '$';
+    const struct td_program_name *name = find(names, text + dollar, length - dollar);
+    if (!name || name->value == TD_PROGRAM_ARGUMENT || name->step >= step)
+        return;
+    td_error_hint(err, "to use the %s \"%s\" of the program, write \"$%s\"",
+                  name->step < 0 ? "input" : "result", name->text, name->text);
+}
+
 const char *td_program_names_of(const struct td_program_names *names, int value)
 {
     for (int i = 0; i < names->count; i++)

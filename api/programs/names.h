@@ -47,6 +47,11 @@ TD_MUST_CHECK td_status td_program_names_use(struct td_program_names *names, con
                                              size_t length, int step, int *value,
                                              struct td_error *err);
 
+/* Adds a hint to an error about a text that is not a reference, such as "rows" or {"ref": "rows"},
+ * if "$rows" is an input, or a result that the step can use. */
+void td_program_names_hint(const struct td_program_names *names, const char *text, size_t length,
+                           int step, struct td_error *err);
+
 /* Returns the name of a value, or NULL if it has none. */
 const char *td_program_names_of(const struct td_program_names *names, int value);
 

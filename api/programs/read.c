@@ -8,8 +8,10 @@
 #include "api/programs/declare.h"
 #include "api/programs/step.h"
 #include "api/text/suggest.h"
+#include "kernels/name.h"
 #include "kernels/shown_text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum part { INPUTS, STEPS, OUTPUTS, PARTS };
@@ -161,6 +163,19 @@ static td_status add_input(struct reader *reader, const struct td_json_path *pat
     return status;
 }
 
+/* Sets the summary of a declared input, such as "float32 [n,64]". Errors about a missing input show
+ * it. */
+static td_status summarize(struct reader *reader, int i, td_dtype dtype)
+{
+    const struct td_program_builder *builder = reader->builder;
+    char shape[TD_PROGRAM_SHAPE_TEXT], text[TD_PROGRAM_SHAPE_TEXT + 16];
+    td_program_shape_text(&builder->shapes[i], builder->letters, shape, sizeof(shape));
+    snprintf(text, sizeof(text), "%s %s", td_dtype_info(dtype)->name, shape);
+    reader->specs[i].summary =
+        td_arena_text(arena_of(reader), text, strlen(text), error_of(reader));
+    return reader->specs[i].summary ? TD_OK : error_of(reader)->status;
+}
+
 /* Reads the tensor of input i, or its declaration. */
 static td_status read_value(struct reader *reader, const struct td_json_path *path, int i)
 {
@@ -176,7 +191,7 @@ static td_status read_value(struct reader *reader, const struct td_json_path *pa
     const td_status status = td_declare_input(builder, path, &dtype, &builder->shapes[i]);
     spec->dtypes = (td_dtype_set)1 << dtype;
     spec->plain_as_dtype = true;
-    return status;
+    return status == TD_OK ? summarize(reader, i, dtype) : status;
 }
 
 static td_status read_input(void *context, const struct td_json_path *path,
@@ -310,6 +325,25 @@ static td_status read_outputs(struct reader *reader)
     return status;
 }
 
+/* Adds a hint to the error about an unused name if a step has the name without "$". */
+static void hint_use(const struct td_program_builder *builder, const char *name,
+                     struct td_error *err)
+{
+    int step = 0, table = 0;
+    while (step < builder->n_steps &&
+           !(builder->texts[step].string &&
+             td_name_is(name, builder->texts[step].string, builder->texts[step].string_length)))
+        step++;
+    while (table < builder->n_tables &&
+           !td_name_is(name, builder->tables[table].name, builder->tables[table].length))
+        table++;
+    if (step < builder->n_steps)
+        td_error_hint(err, "step %d has \"%s\" without \"$\"", step, name);
+    else if (table < builder->n_tables)
+        td_error_hint(err, "step %d has the resident tensor {\"ref\": \"%s\"} instead",
+                      builder->tables[table].step, name);
+}
+
 /* Refuses an input or a result that is never used. */
 static td_status check_uses(struct reader *reader)
 {
@@ -322,10 +356,12 @@ static td_status check_uses(struct reader *reader)
         const struct td_json_path input = td_json_member(&inputs, name->text, strlen(name->text));
         const struct td_json_path step = { .up = &steps, .index = name->step };
         const struct td_json_path as = td_json_member(&step, "as", 2);
-        return td_json_refuse(name->step < 0 ? &input : &as, error_of(reader),
-                              "nothing uses \"%s\"; remove it, or use it in a later step as "
-                              "\"$%s\", or in outputs",
-                              name->text, name->text);
+        td_json_refuse(name->step < 0 ? &input : &as, error_of(reader),
+                       "nothing uses \"%s\"; remove it, or use it in a later step as \"$%s\", or "
+                       "in outputs",
+                       name->text, name->text);
+        hint_use(reader->builder, name->text, error_of(reader));
+        return TD_MALFORMED_REQUEST;
     }
     return TD_OK;
 }
@@ -367,6 +403,7 @@ static void describe_program(struct reader *reader)
         .letters = builder->letters,
         .n_letters = builder->n_letters,
         .complete = td_step_complete,
+        .explain = td_step_explain,
         .context = builder,
     };
     td_program_describe(builder->program, reader->specs);

@@ -276,8 +276,20 @@ td_status td_step_read_head(struct td_program_builder *builder, int step,
 
 /* ---- Inputs ------------------------------------------------------------------------------ */
 
+/* Keeps a string in place of a tensor for hints. */
+static void keep_string(struct reader *reader, int input, const char *text, size_t length)
+{
+    struct td_step_text *step = &reader->builder->texts[reader->number];
+    if (step->string)
+        return;
+    step->string = text;
+    step->string_length = length;
+    step->of = step_of(reader)->op->inputs[input].name;
+}
+
 /* Reads "$name" if it is at the scan. Otherwise sets *value to -1 and leaves the scan unchanged. */
-static td_status read_reference(struct reader *reader, const struct td_json_path *path, int *value)
+static td_status read_reference(struct reader *reader, int input, const struct td_json_path *path,
+                                int *value)
 {
     struct td_json_scan *scan = scan_of(reader);
     const char *text = "";
@@ -292,6 +304,7 @@ static td_status read_reference(struct reader *reader, const struct td_json_path
         return status;
     if (length == 0 || text[0] != '$') {
         *scan = begin;
+        keep_string(reader, input, text, length);
         return TD_OK;
     }
     status = td_program_names_use(&reader->builder->names, text + 1, length - 1, reader->number,
@@ -317,6 +330,21 @@ static td_status read_ref_member(void *context, const struct td_json_path *path,
                               "a tensor with ref cannot have other members");
     return td_json_text(scan_of(ref->reader), ref->reader->builder->source.arena, path, REF,
                         &ref->name, &ref->length, error_of(ref->reader));
+}
+
+/* Adds a hint to an error about a tensor that does not exist: {"ref": NAME} at `begin`. */
+static void hint_ref(struct reader *reader, const struct td_json_scan *begin,
+                     const struct td_json_path *path)
+{
+    struct td_error *err = error_of(reader);
+    const struct td_error kept = *err;
+    struct ref ref = { .reader = reader };
+    *scan_of(reader) = *begin;
+    const td_status status = td_json_object(scan_of(reader), path, "a tensor", read_ref_member,
+                                            &ref, reader->builder->source.arena, err);
+    *err = kept;
+    if (status == TD_OK)
+        td_program_names_hint(&reader->builder->names, ref.name, ref.length, reader->number, err);
 }
 
 /* Reads {"ref": NAME} in a stored program if it is at the scan. Otherwise, sets *value to -1. Each
@@ -403,13 +431,17 @@ static td_status read_tensor(struct reader *reader, int input, int index,
     if (reader->builder->n_operands++ == TD_PROGRAM_OPERANDS)
         return td_error_resource(error_of(reader), "operands", TD_PROGRAM_OPERANDS + 1,
                                  TD_PROGRAM_OPERANDS, "the program");
-    td_status status = read_reference(reader, path, value);
+    td_json_peek(scan_of(reader));
+    const struct td_json_scan begin = *scan_of(reader);
+    td_status status = read_reference(reader, input, path, value);
     if (status == TD_OK && *value < 0 && reader->builder->form == TD_PROGRAM_STORED)
         status = read_table(reader, input, path, value);
     if (status == TD_OK && *value < 0)
         status = read_constant(reader, input, index, path, value);
     if (status == TD_OK)
         return TD_OK;
+    if (status == TD_TENSOR_NOT_FOUND)
+        hint_ref(reader, &begin, path);
     return spec->list ? td_error_at_input(error_of(reader), status, "%s[%d]", spec->name, index)
                       : td_error_at_input(error_of(reader), status, "%s", spec->name);
 }
@@ -444,7 +476,7 @@ static td_status read_element(void *context, const struct td_json_path *path)
 /* The keys of a table in place of row numbers: {"keys": VALUE}. */
 struct keys {
     struct reader *reader;
-    int value;
+    int input, value;
 };
 
 static td_status read_keys_member(void *context, const struct td_json_path *path,
@@ -456,7 +488,7 @@ static td_status read_keys_member(void *context, const struct td_json_path *path
     if (!td_json_name_is(name, KEYS))
         return td_json_refuse(path, error_of(reader),
                               "an input with keys cannot have other members");
-    const td_status status = read_reference(reader, path, &keys->value);
+    const td_status status = read_reference(reader, keys->input, path, &keys->value);
     return status == TD_OK && keys->value < 0
                ? read_value_tensor(reader, path, td_json_untyped(&spec), &keys->value)
                : status;
@@ -467,7 +499,7 @@ static td_status read_keys(struct reader *reader, int input, const struct td_jso
                            bool *by_keys, int *value)
 {
     const struct td_input_spec *spec = &step_of(reader)->op->inputs[input];
-    struct keys keys = { .reader = reader, .value = -1 };
+    struct keys keys = { .reader = reader, .input = input, .value = -1 };
     *by_keys = false;
     if (!td_input_is_row_numbers(spec))
         return TD_OK;
@@ -551,23 +583,50 @@ static td_status read_bound(struct reader *reader, const struct td_json_path *pa
     return status;
 }
 
+/* Adds a hint to the error about an attribute that is "$NAME", or a list with other elements than
+ * numbers, because the client probably meant an argument. */
+static void hint_argument(const struct reader *reader, const struct td_json_scan *begin,
+                          const char *attr)
+{
+    struct td_json_scan scan = *begin;
+    const bool is_list = td_json_peek(&scan) == '[';
+    scan.at++;
+    const char first = is_list ? td_json_peek(&scan) : *scan.at;
+    if (is_list ? first != '{' && first != '"' : *begin->at != '"' || first != '$')
+        return;
+    if (reader->builder->form != TD_PROGRAM_STORED)
+        td_error_hint(error_of(reader), "an attribute is a plain value here; only a stored program "
+                                        "has arguments");
+    else
+        td_error_hint(error_of(reader),
+                      "to make %s an argument of a call, write \"%s\": {\"attr\": \"%s\"}%s", attr,
+                      attr, attr, is_list ? "; an argument replaces the whole list" : "");
+}
+
 static td_status read_attribute(struct reader *reader, const struct td_json_path *path,
                                 struct td_json_name name)
 {
     const struct td_op *op = step_of(reader)->op;
+    const char c = td_json_peek(scan_of(reader));
+    const struct td_json_scan begin = *scan_of(reader);
+    int i = 0;
+    while (i < op->n_attrs && !td_json_name_is(name, op->attrs[i].name))
+        i++;
     if (td_common_member_find(name.text, name.length, 2) != TD_COMMON_MEMBER_COUNT)
         return td_json_refuse(path, error_of(reader),
                               "%s belongs to the whole program, not to a step",
                               TD_SHOWN(name.text, name.length));
-    for (int i = 0; i < op->n_attrs && td_json_peek(scan_of(reader)) == '{'; i++)
-        if (td_json_name_is(name, op->attrs[i].name))
-            return reader->builder->form == TD_PROGRAM_STORED
-                       ? read_bound(reader, path, i)
-                       : td_json_refuse(path, error_of(reader),
-                                        "%s is an object; expected a value. Only a stored program "
-                                        "has arguments",
-                                        op->attrs[i].name);
-    return read_value(reader, path, name);
+    if (i < op->n_attrs && c == '{')
+        return reader->builder->form == TD_PROGRAM_STORED
+                   ? read_bound(reader, path, i)
+                   : td_json_refuse(path, error_of(reader),
+                                    "%s is an object; expected a value. Only a stored program has "
+                                    "arguments",
+                                    op->attrs[i].name);
+    const td_status status = read_value(reader, path, name);
+    if (status == TD_MALFORMED_REQUEST && i < op->n_attrs)
+        hint_argument(reader, &begin, op->attrs[i].name);
+    return status;
 }
 
 static td_status read_argument(void *context, const struct td_json_path *path,
@@ -669,4 +728,19 @@ td_status td_step_complete(const struct td_program *program, int step, struct td
     if (status != TD_OK)
         prefix_pointer(err, step);
     return status;
+}
+
+/* ---- Hints ------------------------------------------------------------------------------- */
+
+void td_step_explain(const struct td_program *program, int step, struct td_error *err)
+{
+    const struct td_program_builder *builder = program->context;
+    const struct td_step_text *text = &builder->texts[step];
+    if (!text->string || !td_name_is(text->of, err->input, strcspn(err->input, "[")))
+        return;
+    /* An error about a plain value that gets its dtype from other inputs already has this hint. */
+    if (!err->has_pointer)
+        td_error_hint(err, "refer to a resident tensor as {\"ref\": \"%s\"}",
+                      TD_SHOWN(text->string, text->string_length));
+    td_program_names_hint(&builder->names, text->string, text->string_length, step, err);
 }

@@ -20,4 +20,8 @@ TD_MUST_CHECK td_status td_step_complete(const struct td_program *program, int s
                                          struct td_op_args *args, struct td_arena *arena,
                                          struct td_error *err);
 
+/* Adds a hint to the error of a step about an input that is a plain string: the string might be
+ * meant as the name of a resident tensor, an input or a result. Implements td_program.explain. */
+void td_step_explain(const struct td_program *program, int step, struct td_error *err);
+
 #endif

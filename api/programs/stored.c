@@ -90,6 +90,9 @@ static td_status find_table(const struct td_program *program, const struct td_pr
     program->values[table->value].is_missing = status != TD_OK;
     if (status == TD_OK || status == TD_MEMORY_EXHAUSTED)
         return status;
+    const struct td_program_builder *builder = program->context;
+    if (status == TD_TENSOR_NOT_FOUND)
+        td_program_names_hint(&builder->names, table->name, table->length, table->step, err);
     td_error_at_input(err, status, "%s", table->input);
     return td_program_blame(program, table->step, status, err);
 }

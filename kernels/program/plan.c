@@ -264,7 +264,10 @@ static td_status infer_step(struct td_program_plan *plan, int s, struct td_arena
 td_status td_program_plan_step(struct td_program_plan *plan, int step, struct td_arena *arena,
                                struct td_error *err)
 {
-    return td_program_blame(plan->program, step, infer_step(plan, step, arena, err), err);
+    const td_status status = infer_step(plan, step, arena, err);
+    if (status != TD_OK && plan->program->explain)
+        plan->program->explain(plan->program, step, err);
+    return td_program_blame(plan->program, step, status, err);
 }
 
 /* ---- All steps --------------------------------------------------------------------------- */

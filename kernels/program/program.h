@@ -112,7 +112,9 @@ struct td_program {
      * constants. */
     td_status (*complete)(const struct td_program *program, int step, struct td_op_args *args,
                           struct td_arena *arena, struct td_error *err);
-    void *context; /* for `complete` */
+    /* Adds hints to the error of a step, or NULL. */
+    void (*explain)(const struct td_program *program, int step, struct td_error *err);
+    void *context; /* for `complete` and `explain` */
 };
 
 /* Describes the program. Sets the functions of program->op, and for each value how steps use it.

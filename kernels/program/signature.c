@@ -8,18 +8,17 @@
 
 /* ---- Shapes of a call -------------------------------------------------------------------- */
 
-/* Writes a declared shape, such as "[n,64]". */
-static const char *declared_text(const struct td_program *program,
-                                 const struct td_program_shape *shape, char *text, size_t size)
+const char *td_program_shape_text(const struct td_program_shape *shape, const char *const *letters,
+                                  char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, "[");
     for (int i = 0; i < shape->rank && used < size; i++) {
         const struct td_program_size *of = &shape->sizes[i];
         const char *comma = i > 0 ? "," : "";
-        used += (size_t)(of->letter >= 0
-                             ? snprintf(text + used, size - used, "%s%s", comma,
-                                        program->letters[of->letter])
-                             : snprintf(text + used, size - used, "%s%" PRId64, comma, of->size));
+        used +=
+            (size_t)(of->letter >= 0
+                         ? snprintf(text + used, size - used, "%s%s", comma, letters[of->letter])
+                         : snprintf(text + used, size - used, "%s%" PRId64, comma, of->size));
     }
     if (used < size)
         snprintf(text + used, size - used, "]");
@@ -29,11 +28,12 @@ static const char *declared_text(const struct td_program *program,
 static td_status wrong_shape(const struct td_program *program, int input,
                              const struct td_shape *shape, struct td_error *err)
 {
-    char declared[256], given[TD_SHAPE_TEXT];
+    char declared[TD_PROGRAM_SHAPE_TEXT], given[TD_SHAPE_TEXT];
     const char *name = program->op.inputs[input].name;
     td_error_set(err, TD_SHAPE_MISMATCH, "%s has shape %s; expected %s", name,
                  td_shape_text(shape, given, sizeof(given)),
-                 declared_text(program, &program->shapes[input], declared, sizeof(declared)));
+                 td_program_shape_text(&program->shapes[input], program->letters, declared,
+                                       sizeof(declared)));
     td_error_add_shape(err, name, shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", name);
 }

@@ -16,6 +16,11 @@
 
 #define TD_PROGRAM_LETTERS 16 /* maximum number of letters */
 
+/* Writes a declared shape, such as "[n,64]", and cuts it off at `size`. Returns `text`. */
+enum { TD_PROGRAM_SHAPE_TEXT = 256 };
+const char *td_program_shape_text(const struct td_program_shape *shape, const char *const *letters,
+                                  char *text, size_t size);
+
 /* Checks that the inputs of a call have their declared shapes. */
 TD_MUST_CHECK td_status td_program_check_shapes(const struct td_program *program,
                                                 const struct td_op_args *args,

@@ -191,6 +191,27 @@ class Calls(ProgramTest):
         self.assertProblem(self.call("required", {"x": [1, 2]}), 422, "INVALID_ARGUMENT", attribute="k")
         self.assertEqual(self.values(self.call("required", {"x": [1, 2], "k": 2})), {"y": [2.0]})
 
+    def test_a_missing_input_is_described(self):
+        self.put_program("declared", {"inputs": {"x": {"dtype": "float32", "shape": ["n", 64]}}, "steps": [{"op": "abs", "x": "$x", "as": "y"}], "outputs": ["y"]})
+        self.assertEqual(self.assertProblem(self.call("declared", {}), 422, "INVALID_ARGUMENT", input="x")["detail"], "x is missing; expected: float32 [n,64]")
+
+    def test_a_resident_tensor_with_the_name_of_an_input_or_a_result(self):
+        steps = [{"op": "abs", "x": "$x", "as": "rows"}, {"op": "add", "x": "$rows", "y": {"ref": "x"}, "as": "a"}, {"op": "add", "x": "$a", "y": {"ref": "rows"}, "as": "y"}]
+        hint = '; to use the %s of the program, write "$%s"'
+        of_input, of_result = hint % ('input "x"', "x"), hint % ('result "rows"', "rows")
+        direct = lambda steps: self.assertProblem(self.post("/v1/programs/run", {"inputs": {"x": [1.5]}, "steps": steps, "outputs": ["y"]}), 404, "TENSOR_NOT_FOUND")
+        self.assertTrue(direct(steps)["detail"].endswith(of_input))
+        steps[1]["y"] = "$x"
+        self.assertTrue(direct(steps)["detail"].endswith(of_result))
+        steps[2]["y"] = {"ref": "$rows"}
+        self.assertTrue(direct(steps)["detail"].endswith(of_result))
+        steps[2]["y"] = {"ref": "y"}  # the result of this step, which does not exist yet
+        self.assertTrue(direct(steps)["detail"].endswith("GET /v1/tensors lists them"))
+        steps[2]["y"] = {"ref": "rows"}
+        program = {"inputs": {"x": FLOATS}, "steps": steps, "outputs": ["y"]}
+        self.assertTrue(self.put_program("mixed", program).json()["reason"].endswith(of_result))
+        self.assertTrue(self.assertProblem(self.call("mixed", {"x": [1.5]}), 404, "TENSOR_NOT_FOUND", step=2, input="y")["detail"].endswith(of_result))
+
     def test_inputs_are_binary(self):
         self.put_program("best", BEST)
         header = json.dumps({"x": {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}, "__metadata__": {"k": "2"}}).encode()

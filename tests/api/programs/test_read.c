@@ -181,6 +181,21 @@ static const struct {
       "posted has no member \"step\"; expected inputs, steps, outputs, device, response, "
       "timing, store, store.ttl_s, output_dtype",
       "/step", -1, "steps" },
+    { X "{'op':'exp','x':'x','as':'y'}" Y, TD_MALFORMED_REQUEST,
+      "nothing uses \"x\"; remove it, or use it in a later step as \"$x\", or in outputs; step 0 "
+      "has "
+      "\"x\" without \"$\"",
+      "/inputs/x", -1, "" },
+    { X "{'op':'top_k','x':'$x','k':'$k','as':{'values':'y'}}" Y, TD_MALFORMED_REQUEST,
+      "k is \"$k\"; expected a 64-bit integer; an attribute is a plain value here; only a stored "
+      "program has arguments",
+      "/steps/0/k", 0, "" },
+    { X "{'op':'reduce_sum','x':'$x','axes':[{'attr':'axis'}],'as':'y'}" Y, TD_MALFORMED_REQUEST,
+      "axes is a list; expected a list of at most 64 integers; an attribute is a plain value here; "
+      "only a stored program has arguments",
+      "/steps/0/axes", 0, "" },
+    { X "{'op':'negative','x':'$x','timng':'$x','as':'y'}" Y, TD_MALFORMED_REQUEST,
+      "negative has no member \"timng\"; expected x, op, as", "/steps/0/timng", 0, "" },
     { X "{'op':'concat','inputs':'$x','as':'y'}" Y, TD_MALFORMED_REQUEST,
       "inputs is a string; expected a list", "/steps/0/inputs", 0, "" },
 };
@@ -201,6 +216,40 @@ TD_TEST_EACH(a_program_is_refused, refusals)
     if (body.err.has_step)
         ck_assert_int_eq(body.err.step, refusals[_i].step);
     ck_assert_str_eq(body.err.did_you_mean, refusals[_i].did_you_mean);
+}
+
+/* A step that refuses a plain string in place of a tensor. */
+static const struct {
+    const char *steps, *message;
+} strings[] = {
+    { "{'op':'exp','x':'movies','as':'y'}",
+      "x has dtype string; expected float16, bfloat16, float32 or float64; refer to a resident "
+      "tensor as {\"ref\": \"movies\"}" },
+    { "{'op':'exp','x':'x','as':'y'}",
+      "x has dtype string; expected float16, bfloat16, float32 or float64; refer to a resident "
+      "tensor as {\"ref\": \"x\"}; to use the input \"x\" of the program, write \"$x\"" },
+    { "{'op':'add','x':'$a','y':'a','as':'y'}",
+      "the string \"a\" is not a float32; refer to a resident tensor as {\"ref\": \"a\"}; expected "
+      "dtype float32, as in x; to use the result \"a\" of the program, write \"$a\"" },
+    { "{'op':'concat','inputs':['$a','y'],'as':'y'}",
+      "the string \"y\" is not a float32; refer to a resident tensor as {\"ref\": \"y\"}; expected "
+      "dtype float32, as in inputs" },
+};
+
+TD_TEST_EACH(a_plain_string_leads_to_the_form_of_a_reference, strings)
+{
+    struct body body;
+    char text[512];
+    snprintf(text, sizeof text,
+             "{'inputs':{'x':[1.5]},'steps':[{'op':'negative','x':'$x','as':'a'},%s],"
+             "'outputs':['a','y']}",
+             strings[_i].steps);
+    read_body(&body, text);
+    ck_assert_msg(body.status == TD_OK, "%s", body.err.message);
+    body.status = td_op_infer(body.request.op, &body.request.args, &test_arena, &body.err);
+    ck_assert_int_ne(body.status, TD_OK);
+    ck_assert_str_eq(body.err.message, strings[_i].message);
+    ck_assert_int_eq(body.err.step, 1);
 }
 
 TD_TEST(a_value_that_does_not_fit_is_refused_when_the_dtype_is_known)

@@ -261,6 +261,20 @@ static const struct {
       TD_MALFORMED_REQUEST, "not the same kind of attribute", "/steps/1/dtype" },
     { "{'inputs':{'a':" N2 "},'steps':[" TOP_K ",{'op':'negative','x':'$k','as':'w'}" OUTPUTS,
       TD_MALFORMED_REQUEST, "\"k\" is an argument", "/steps/1/x" },
+    { "{'inputs':{'a':" N2 "},'steps':[{'op':'top_k','x':'$a','k':'$k','as':{'values':'v'}}],"
+      "'outputs':['v']}",
+      TD_MALFORMED_REQUEST, "; to make k an argument of a call, write \"k\": {\"attr\": \"k\"}",
+      "/steps/0/k" },
+    { "{'inputs':{'a':" N2 "},'steps':[{'op':'reduce_sum','x':'$a','axes':[{'attr':'axis'}],'as':"
+      "'v'}],'outputs':['v']}",
+      TD_MALFORMED_REQUEST,
+      "; to make axes an argument of a call, write \"axes\": {\"attr\": \"axes\"}; an argument "
+      "replaces the whole list",
+      "/steps/0/axes" },
+    { "{'inputs':{'a':" N2
+      "},'steps':[{'op':'negative','x':{'ref':'a'},'as':'y'}],'outputs':['y']}",
+      TD_MALFORMED_REQUEST, "in outputs; step 0 has the resident tensor {\"ref\": \"a\"} instead",
+      "/inputs/a" },
     { "{'inputs':{'a':" N2 "},'steps':[{'op':'negative','x':{'ref':'rows','data':1},'as':'y'}],"
       "'outputs':['y']}",
       TD_MALFORMED_REQUEST, "cannot have other members", "/steps/0/x/data" },
