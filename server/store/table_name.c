@@ -64,8 +64,8 @@ td_status td_name_check(const char *name, struct td_error *err)
             (int)(strrchr(version, '.') - version), version);
     struct td_unicode_reason reason;
     const char *why = td_name_fault(name, strlen(name), &reason);
-    return td_error_set(err, TD_INVALID_ARGUMENT, "'%s' is not a valid tensor name: %s%s",
-                        TD_SHOWN(name, strlen(name)), why ? "" : "expected ",
+    return td_error_set(err, TD_INVALID_ARGUMENT, "'%s' is not a valid %s name: %s%s",
+                        TD_SHOWN(name, strlen(name)), td_named_kind(name), why ? "" : "expected ",
                         why ? why : TD_NAME_EXPECTED);
 }
 

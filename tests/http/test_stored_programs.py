@@ -306,6 +306,21 @@ class Versions(ProgramTest):
                                             "which also removes its file")
         self.assertStatus(self.post("/v1/aliases", {"set": {"switched": None, "switched.program": None}}), 200)
 
+    def test_errors_about_aliases_of_programs_speak_of_programs(self):
+        self.put_program("spoken@1", BEST, query="?persist=1")
+        self.assertStatus(self.post("/v1/aliases", {"set": {"spoken.program": "spoken.program@1"}}), 200)
+        for alias, target, status, detail in (
+                ("a.program@1", "spoken.program@1", 422, "'a.program@1' cannot be an alias: expected the name of a program without '@', NAME.program"),
+                ("a b.program", "spoken.program@1", 422, "'a b.program' cannot be an alias: expected the name of a program without '@', NAME.program"),
+                ("a@1", "spoken.program@1", 422, "'a@1' cannot be an alias: expected the name of a tensor without '@', but not the name of keys, X.keys"),
+                ("a.program", "a b.program@1", 422, "'a b.program@1' is not a valid program name: expected"),
+                ("a.program", "spoken.program", 409, "the alias 'a.program' cannot name 'spoken.program', which is an alias; expected a version, NAME.program@VERSION"),
+                ("a.program", "absent.program", 404, "the alias 'a.program' cannot name 'absent.program', which does not exist; expected a version, NAME.program@VERSION")):
+            reply = self.post("/v1/aliases", {"set": {alias: target}})
+            self.assertStatus(reply, status)
+            self.assertTrue(reply.json()["detail"].startswith(detail), reply.json()["detail"])
+        self.assertStatus(self.post("/v1/aliases", {"set": {"spoken.program": None}}), 200)
+
     def test_programs_survive_in_the_data_folder(self):
         self.put_program("kept", square(1), query="?persist=1")
         path = os.path.join(self.folder, "kept.program.json")

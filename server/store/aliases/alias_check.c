@@ -45,21 +45,23 @@ static td_status check_wanted(const struct td_store *store, const struct td_alia
 static td_status refuse_unversioned(const struct td_store *store, const struct td_alias *alias,
                                     enum td_name_use use, struct td_error *err)
 {
+    const char *version = td_is_program_name(alias->target, strlen(alias->target))
+                              ? "NAME.program@VERSION"
+                              : "NAME@VERSION";
     if (td_alias_claims_locked(store, alias->target))
         return td_error_set(
             err, TD_CONFLICT,
-            "the alias '%s' cannot name '%s', which is an alias; expected a version, "
-            "NAME@VERSION",
-            alias->name, alias->target);
+            "the alias '%s' cannot name '%s', which is an alias; expected a version, %s",
+            alias->name, alias->target, version);
     return use == TD_NAME_CURRENT
                ? td_error_set(err, TD_INVALID_ARGUMENT,
                               "the alias '%s' cannot name '%s', which is not a version; expected "
-                              "NAME@VERSION",
-                              alias->name, alias->target)
+                              "%s",
+                              alias->name, alias->target, version)
                : td_error_set(err, TD_TENSOR_NOT_FOUND,
                               "the alias '%s' cannot name '%s', which does not exist; expected a "
-                              "version, NAME@VERSION",
-                              alias->name, alias->target);
+                              "version, %s",
+                              alias->name, alias->target, version);
 }
 
 static const char *name_at(const void *folder, int i)

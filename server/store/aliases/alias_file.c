@@ -44,9 +44,11 @@ td_status td_alias_check(const char *name, const char *target, struct td_error *
     if (!td_name_valid(name) || td_table_version(name) ||
         td_table_of_keys(name, strlen(name), table, &length))
         return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "'%.140s' cannot be an alias: expected the name of a tensor without "
-                            "'@', but not the name of keys, X.keys",
-                            name);
+                            "'%.140s' cannot be an alias: expected the name of a %s without '@'%s",
+                            name, td_named_kind(name),
+                            td_is_program_name(name, strlen(name))
+                                ? ", NAME.program"
+                                : ", but not the name of keys, X.keys");
     if (target && (!td_name_valid(target) || !td_table_version(target)))
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "the alias '%s' cannot name '%.140s': expected a version, NAME@VERSION",

@@ -109,7 +109,7 @@ static const struct {
       "no program can have the name 'plan@v'" },
     { "runs.program.json", "runs.program", TD_OK, NULL },
     { "run.tensord", "run", TD_OK, NULL },
-    { "m b.program.json", "m b.program", TD_INVALID_ARGUMENT, "not a valid tensor name" },
+    { "m b.program.json", "m b.program", TD_INVALID_ARGUMENT, "not a valid program name" },
     { "m@v.program.npy", "m@v.program", TD_INVALID_ARGUMENT,
       ".program must come before the '@', as in 'm.program@v'" },
 };
