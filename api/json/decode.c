@@ -307,7 +307,8 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
         .source = { .scan = { .begin = body, .at = body, .end = body + bytes },
                     .resolver = resolver,
                     .arena = arena,
-                    .err = err },
+                    .err = err,
+                    .is_plan = request->is_plan },
         .request = request,
         .by_path = td_path_inputs(request),
     };

@@ -64,6 +64,12 @@ static td_status read_member(struct td_json_source *source, const struct td_json
     }
 }
 
+/* True for a tensor without data in a plan. */
+static bool is_declared(const struct td_json_source *source, unsigned seen)
+{
+    return source->is_plan && seen == (SEEN(DTYPE) | SEEN(SHAPE));
+}
+
 /* Checks that the members of the object describe a tensor. */
 static td_status check_members(struct td_json_source *source, const struct td_json_path *path,
                                unsigned seen)
@@ -71,7 +77,7 @@ static td_status check_members(struct td_json_source *source, const struct td_js
     const char *problem = NULL;
     if ((seen & SEEN(REF)) && seen != SEEN(REF))
         problem = "a tensor with ref cannot have other members";
-    else if (!(seen & (SEEN(REF) | SEEN(DATA) | SEEN(BASE64))))
+    else if (!(seen & (SEEN(REF) | SEEN(DATA) | SEEN(BASE64))) && !is_declared(source, seen))
         problem = "a tensor must have data, base64 or ref";
     else if ((seen & SEEN(DATA)) && (seen & SEEN(BASE64)))
         problem = "a tensor cannot have both data and base64";
@@ -241,6 +247,8 @@ static td_status finish_object(struct td_json_source *source, const struct td_js
         source->has_complex_base64 |= td_dtype_is_complex(object->dtype);
         return decode_base64(source, &step, object, out);
     }
+    if (is_declared(source, object->seen))
+        return td_tensor_describe(out, "the tensor", object->dtype, &object->shape, source->err);
     if (object->data_read)
         return TD_OK;
     struct td_json_path step = td_json_member(path, "data", 4);

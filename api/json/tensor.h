@@ -23,6 +23,7 @@ struct td_json_source {
     /* For hints about unknown members. or_keys: true if {"keys"} can be given instead of the
      * tensor. of_keys: true if the tensor holds keys. */
     bool or_keys, of_keys;
+    bool is_plan;            /* true if a tensor can be a dtype and a shape without data */
     bool has_complex_base64; /* true if a complex tensor was given as base64 */
 };
 

@@ -67,6 +67,8 @@ struct td_request {
     /* True if the request changes the table that the path names. The query string can then have
      * TD_PERSIST. */
     bool is_change;
+    /* True if an input can be a dtype and a shape without data, because nothing is computed. */
+    bool is_plan;
     /* True for a step of a program. The program has the common members. */
     bool is_step;
     /* The members that are not inputs, attributes or common members, such as the steps of a

@@ -102,8 +102,9 @@ static const struct component schemas[] = {
                  "'additionalProperties':{'$ref':'#/components/schemas/Tensor'}}," PROGRAM_STEPS
                  "'response':{'enum':['nested','flat','base64']}}}" },
     { "ProgramToPlan",
-      "{'description':'A program whose inputs can have a dtype and a shape without data.',"
-      "'type':'object','required':['inputs','steps','outputs'],'properties':{"
+      "{'description':'A program whose inputs can have a dtype and a shape without data, or with "
+      "the parameter program, the inputs and arguments of a stored program.',"
+      "'type':'object','properties':{"
       "'inputs':{'description':'The inputs by name.','type':'object'}," PROGRAM_STEPS
       "'timing':{'type':'boolean'}}}" },
     { "Outputs", "{'type':'object','required':['outputs'],'properties':{'outputs':{'type':'object',"
@@ -128,7 +129,8 @@ static const struct component schemas[] = {
       "'items':{'type':'object','required':['op','as']}},"
       "'outputs':{'type':'array','minItems':1,'items':{'type':'string'}}}}" },
     { "ProgramDescription",
-      "{'type':'object','required':['name','version','etag','ready','inputs','arguments','outputs',"
+      "{'description':'A check of a program has no version and no etag.','type':'object',"
+      "'required':['name','ready','inputs','arguments','outputs',"
       "'steps','program'],'properties':{'name':{'type':'string'},'version':{'type':'integer'},"
       "'etag':{'type':'string'},'bytes':{'type':'integer'},'source':{'type':'string'},"
       "'persisted':{'type':'boolean'},'ready':{'type':'boolean'},"
@@ -228,6 +230,9 @@ static const struct parameter {
       "Range applies only if the tensor has this ETag in the format of the reply.", TEXT, NULL },
     { "persist", "persist", "query",
       "True to write the change to the data folder before the reply.", BOOLEAN, NULL },
+    { "check", "check", "query", "True to check the program without storing it.", BOOLEAN, NULL },
+    { "program", "program", "query",
+      "The stored program to plan. The body is then the body of its call.", TEXT, NULL },
     { "response", "response", "query", "The layout of the tensor in JSON.", NULL, td_layout_names },
     { "layout", "response", "query", "The layout of the outputs in JSON.", REF("Layout"), NULL },
     { "device", "device", "query", "The device that computes the op.", REF("Device"), NULL },

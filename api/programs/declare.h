@@ -13,10 +13,4 @@ TD_MUST_CHECK td_status td_declare_input(struct td_program_builder *builder,
                                          const struct td_json_path *path, td_dtype *dtype,
                                          struct td_program_shape *shape);
 
-/* Reads an input of a plan: a tensor, or a dtype and a shape of numbers without data. `name` is the
- * name of the input, for messages. */
-TD_MUST_CHECK td_status td_declare_or_read(struct td_program_builder *builder,
-                                           const struct td_json_path *path, const char *name,
-                                           struct td_tensor *out);
-
 #endif

@@ -45,8 +45,9 @@ static bool add_result(cJSON *item, const struct td_program *program,
 static bool add_listing(cJSON *item, const struct td_program_listing *listing)
 {
     return td_document_text(item, "name", listing->name) &&
-           td_document_add(item, "version", td_document_count(listing->version)) &&
-           td_document_text(item, "etag", listing->etag) &&
+           (!listing->etag ||
+            (td_document_add(item, "version", td_document_count(listing->version)) &&
+             td_document_text(item, "etag", listing->etag))) &&
            td_document_add(item, "bytes", td_document_count(listing->bytes)) &&
            (!listing->source || td_document_text(item, "source", listing->source)) &&
            td_document_add(item, "persisted", cJSON_CreateBool(listing->persisted));

@@ -14,7 +14,7 @@
 struct td_program_listing {
     const char *name;
     uint64_t version;
-    const char *etag;
+    const char *etag;   /* NULL if the program is not stored, so it has no version */
     const char *source; /* file in the data folder, or NULL */
     bool persisted;
     uint64_t bytes; /* length of the text */

@@ -182,13 +182,16 @@ static td_status read_value(struct reader *reader, const struct td_json_path *pa
     struct td_program_builder *builder = reader->builder;
     struct td_input_spec *spec = &reader->specs[i];
     const struct td_input_spec any = { .dtypes = TD_DTYPES_ALL };
-    if (builder->form == TD_PROGRAM_RUN)
-        return td_json_tensor(&builder->source, NULL, td_json_untyped(&any), path,
-                              &reader->tensors[i]);
-    if (builder->form == TD_PROGRAM_PLAN)
-        return td_declare_or_read(builder, path, spec->name, &reader->tensors[i]);
     td_dtype dtype = TD_DTYPE_FLOAT32;
-    const td_status status = td_declare_input(builder, path, &dtype, &builder->shapes[i]);
+    td_status status;
+    if (builder->form != TD_PROGRAM_STORED) {
+        builder->source.is_plan = builder->form == TD_PROGRAM_PLAN;
+        status = td_json_tensor(&builder->source, NULL, td_json_untyped(&any), path,
+                                &reader->tensors[i]);
+        builder->source.is_plan = false; /* constants of steps have data */
+        return status;
+    }
+    status = td_declare_input(builder, path, &dtype, &builder->shapes[i]);
     spec->dtypes = (td_dtype_set)1 << dtype;
     spec->plain_as_dtype = true;
     return status == TD_OK ? summarize(reader, i, dtype) : status;

@@ -1,6 +1,7 @@
 #include "server/calls/program_store_tasks.h"
 
 #include "api/codec.h"
+#include "api/message/common_members.h"
 #include "api/text/suggest.h"
 #include "api/text/text.h"
 #include "kernels/name.h"
@@ -15,6 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CHECK "check"
+
 /* Maximum number of stored programs. */
 enum { PROGRAMS = 4096 };
 
@@ -24,6 +27,7 @@ struct state {
     const char *name;             /* NAME or NAME@VERSION */
     const struct td_stored_program *stored;
     struct td_program_signature signature;
+    bool check, check_given; /* PUT: check the program without storing it */
 };
 
 /* ---- Common steps ---------------------------------------------------------------------------- */
@@ -89,8 +93,8 @@ static td_status no_argument(struct td_call *call, const char *name, size_t leng
 {
     const char *shown = TD_SHOWN(name, length);
     td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                 "%s of a program has no query parameter \"%s\"; expected %s", call->method, shown,
-                 n > 0 ? known[0] : "none");
+                 "%s of a program has no query parameter \"%s\"; expected %s%s%s", call->method,
+                 shown, n > 0 ? known[0] : "none", n > 1 ? " or " : "", n > 1 ? known[1] : "");
     td_suggest(&call->error, name, length, known, n);
     return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, shown);
 }
@@ -106,10 +110,13 @@ static td_status accept_no_argument(struct td_call *call, const char *name, size
 static td_status describe(struct td_call *call)
 {
     const struct state *state = call->state;
-    struct td_program_listing listing = td_stored_program_listing(&state->tensor.listing);
+    const struct td_program_listing listing =
+        state->check
+            ? (struct td_program_listing){ .name = state->name, .bytes = state->stored->bytes }
+            : td_stored_program_listing(&state->tensor.listing);
     const td_status status = td_describe_program(&listing, state->stored, &state->signature,
                                                  &call->arena, &call->reply, &call->error);
-    if (status == TD_OK)
+    if (status == TD_OK && !state->check)
         td_tensor_call_add_etag(call);
     return status;
 }
@@ -169,12 +176,27 @@ static td_status begin_put(struct td_call *call)
     return format;
 }
 
+static td_status set_check(struct td_call *call, const char *value, size_t length)
+{
+    struct state *state = call->state;
+    if (state->check_given) {
+        td_error_set(&call->error, TD_MALFORMED_REQUEST, CHECK " is given twice");
+        return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, CHECK);
+    }
+    const int truth = td_common_member_choose(CHECK, td_bool_names, value, length, &call->error);
+    state->check_given = true;
+    state->check = truth % 2 == 1;
+    return truth < 0 ? TD_MALFORMED_REQUEST : TD_OK;
+}
+
 static td_status put_argument(struct td_call *call, const char *name, size_t length,
                               const char *value, size_t value_length)
 {
-    static const char *const known[] = { "persist" };
+    static const char *const known[] = { "persist", CHECK };
+    if (td_name_is(CHECK, name, length))
+        return set_check(call, value, value_length);
     return td_name_is("persist", name, length) ? td_tensor_call_persist(call, value, value_length)
-                                               : no_argument(call, name, length, known, 1);
+                                               : no_argument(call, name, length, known, 2);
 }
 
 /* Refuses a table that the token does not allow, and a name that no table can have, because the
@@ -231,6 +253,12 @@ static td_status admit_put(struct td_call *call, struct td_admission *admission)
                                             state->stored->bytes, &call->error);
 }
 
+static td_effect effect_put(struct td_call *call, struct td_writer *writer)
+{
+    const struct state *state = call->state;
+    return state->check ? TD_EFFECT_NONE : td_tensor_call_effect(call, writer);
+}
+
 static td_status change_put(struct td_call *call, struct td_worker *worker)
 {
     struct state *state = call->state;
@@ -282,7 +310,7 @@ const struct td_task td_program_put_task = { .begin = begin_put,
                                              .argument = put_argument,
                                              .decode = decode_put,
                                              .admit = admit_put,
-                                             .effect = td_tensor_call_effect,
+                                             .effect = effect_put,
                                              .change = change_put,
                                              .encode = encode_put,
                                              .body_limit = TD_PROGRAM_BYTES };

@@ -147,6 +147,24 @@ class Stored(ProgramTest):
         self.assertProblem(self.request("PUT", "/v1/programs/wrong", BEST, {"Content-Type": "application/x-npy"}), 415, "UNSUPPORTED_MEDIA_TYPE")
         self.assertProblem(self.get("/v1/programs/wrong"), 404, "TENSOR_NOT_FOUND")
 
+    def test_a_check_has_the_reply_of_the_put_and_stores_nothing(self):
+        checked = self.put_program("checked", BEST, 200, "?check=1")
+        self.assertNotIn("ETag", checked.headers)
+        self.assertProblem(self.get("/v1/programs/checked"), 404, "TENSOR_NOT_FOUND")
+        stored = self.put_program("checked", BEST, 201, "?check=0")
+        expected = {name: value for name, value in stored.json().items() if name not in ("version", "etag")}
+        self.assertEqual(checked.json(), expected)
+        self.assertEqual(self.put_program("checked", square(1), 200, "?check=1").json()["program"], square(1))
+        self.assertEqual(self.get("/v1/programs/checked").json(), stored.json())
+        wrong = {**BEST, "outputs": ["bset"]}
+        first, second = (self.assertProblem(self.request("PUT", f"/v1/programs/checked{query}", wrong), 400, "MALFORMED_REQUEST", pointer="/outputs/0") for query in ("", "?check=1"))
+        self.assertEqual(first["detail"], second["detail"])
+        self.assertFalse(self.put_program("lookup", LOOKUP, 200, "?check=1").json()["ready"])
+        self.assertProblem(self.request("PUT", "/v1/programs/checked?check=1", BEST, {"If-None-Match": "*"}), 412, "PRECONDITION_FAILED")
+        for query, detail in (("check=2", "check is"), ("check=1&check=1", "check is given twice"), ("chekc=1", 'PUT of a program has no query parameter "chekc"; expected persist or check')):
+            problem = self.assertProblem(self.request("PUT", f"/v1/programs/checked?{query}", BEST), 400, "MALFORMED_REQUEST")
+            self.assertTrue(problem["detail"].startswith(detail), problem["detail"])
+
     def test_names(self):
         for name in ("run", "plan"):
             for method in ("GET", "PUT", "DELETE"):
@@ -459,6 +477,40 @@ class Plans(ProgramTest):
             self.assertIn("compute", self.post(f"/v1/programs/plan{query}", {**program, **members}).headers["Server-Timing"])
         self.assertNotIn("Server-Timing", self.post("/v1/programs/plan", program).headers)
 
+    def test_a_stored_program_is_planned(self):
+        self.put_program("best", BEST)
+        x = {"dtype": "float32", "shape": [1000]}
+        plan = lambda query, body: self.post(f"/v1/programs/plan?{query}", body)
+        steps = [{**BEST["steps"][0], "k": 3}]
+        direct = self.plan(steps, ["best"], x=x).json()
+        self.assertEqual(direct["outputs"]["best"]["shape"], [3])
+        for query, body in (("program=best", {"x": x, "k": 3}), ("k=3&program=best", {"x": x}), ("program=best&timing=1", {"x": [0.5] * 1000, "k": 3})):
+            reply = plan(query, body)
+            self.assertStatus(reply, 200)
+            self.assertEqual(reply.json(), direct)
+        self.assertEqual(plan("program=best", {"x": x}).json()["outputs"]["best"]["shape"], [1])
+        self.assertProblem(plan("program=best", {"x": {"dtype": "float32", "shape": [3, 4]}}), 422, "SHAPE_MISMATCH", input="x")
+        self.assertProblem(plan("program=best", {"x": {"dtype": "int8", "shape": [3]}}), 422, "UNSUPPORTED_DTYPE", input="x")
+        self.assertProblem(plan("program=best", {"x": {"dtype": "float32", "shape": [2]}, "k": 3}), 422, "INVALID_ARGUMENT", step=0)
+        self.assertProblem(plan("program=best", {}), 422, "INVALID_ARGUMENT", input="x")
+        self.assertProblem(plan("program=best", {"x": {"dtype": "float32"}}), 400, "MALFORMED_REQUEST", pointer="/x")
+        self.assertProblem(plan("program=best", {"x": x, "store": "kept"}), 400, "MALFORMED_REQUEST", pointer="/store")
+        self.assertProblem(plan("program=bset", {"x": x}), 404, "TENSOR_NOT_FOUND", did_you_mean="best")
+        self.assertProblem(plan("program=best%00", {"x": x}), 400, "MALFORMED_REQUEST")
+        self.assertProblem(plan("program=best&program=best", {"x": x}), 400, "MALFORMED_REQUEST", attribute="program")
+        self.assertProblem(plan("program=best", {"inputs": {"x": x}, "steps": steps, "outputs": ["best"]}), 400, "MALFORMED_REQUEST", pointer="/inputs")
+        self.assertProblem(self.call("best", {"x": x}), 400, "MALFORMED_REQUEST", pointer="/x")  # only a plan needs no data
+
+    def test_plans_do_not_count_as_calls(self):
+        self.put_program("planned", square(1))
+        self.assertStatus(self.post("/v1/programs/plan?program=planned", {"x": {"dtype": "float32", "shape": [2]}}), 200)
+        stats = self.get("/v2/models/planned/stats").json()["model_stats"][0]
+        self.assertEqual(stats["inference_stats"]["success"]["count"], 0)
+
+    def test_constants_of_a_plan_have_data(self):
+        steps = [{"op": "add", "x": "$x", "y": {"dtype": "float32", "shape": [2]}, "as": "y"}]
+        self.assertProblem(self.plan(steps, ["y"], x={"dtype": "float32", "shape": [2]}), 400, "MALFORMED_REQUEST", pointer="/steps/0/y")
+
     def test_the_costs_of_a_step_include_its_keys(self):
         self.assertStatus(self.request("PUT", "/v1/tensors/keyed", {"tensor": [[1.0, 2.0]] * 100, "keys": list(range(100))}), 201)
         self.addCleanup(self.request, "DELETE", "/v1/tensors/keyed")
@@ -518,6 +570,9 @@ class Tokens(HttpTest):
         self.assertStatus(self.as_(READ, "POST", "/v1/programs/team.p", {"x": [1]}), 200)
         for method, body in (("GET", None), ("PUT", BEST), ("DELETE", None), ("POST", {"x": [1]})):
             self.assertProblem(self.as_(TEAM, method, "/v1/programs/other", body), 403, "FORBIDDEN")
+        self.assertProblem(self.as_(TEAM, "POST", "/v1/programs/plan?program=other", {"x": [1]}), 403, "FORBIDDEN")
+        self.assertStatus(self.as_(READ, "POST", "/v1/programs/plan?program=team.p", {"x": [1]}), 200)
+        self.assertProblem(self.as_(READ, "PUT", "/v1/programs/team.p?check=1", BEST), 403, "FORBIDDEN")
         self.assertEqual([p["name"] for p in self.as_(TEAM, "GET", "/v1/programs?prefix=team.p").json()["programs"]], ["team.p"])
         self.assertNotIn("other", [p["name"] for p in self.as_(TEAM, "GET", "/v1/programs").json()["programs"]])
         self.assertEqual(self.as_(TEAM, "GET", "/v2/models/other").status, 403)
