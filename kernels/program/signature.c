@@ -311,6 +311,68 @@ static void describe_values(const struct td_program_plan *a, const struct td_pro
             describe_both(a, b, program->steps[s].results[r], out);
 }
 
+/* Describes the program with a value for all integer arguments without a default. Returns NULL if a
+ * step does not accept the value. */
+static const struct td_program_plan *guess(const struct td_program *program, int64_t value,
+                                           struct td_arena *arena)
+{
+    struct td_error why = { 0 };
+    struct td_program_plan *plan = NULL;
+    struct td_op_args *args = td_arena_alloc(arena, 1, sizeof(*args), &why);
+    if (!args || describe_inputs(program, 0, arena, args, &why) != TD_OK)
+        return NULL;
+    for (int i = 0; i < program->op.n_attrs; i++) {
+        const struct td_attr_spec *spec = &program->op.attrs[i];
+        if (spec->kind != TD_ATTR_INT || !spec->required)
+            continue;
+        memcpy(args->attrs + spec->offset, &value, sizeof(value));
+        args->attrs_set |= UINT32_C(1) << i;
+    }
+    return td_program_plan_make(program, args, arena, &plan, &why) == TD_OK ? plan : NULL;
+}
+
+/* Finds the dtypes and ranks of values that depend on an integer argument without a default: they
+ * are the same for each value of the argument that works. The sizes stay unknown. */
+static void describe_guesses(const struct td_program *program, struct td_arena *arena,
+                             struct td_program_result *out)
+{
+    enum { GUESSES = 3 };
+    const struct td_program_plan *plans[GUESSES];
+    const struct td_program *copy = without_defaults(program, false, arena, TD_IGNORED);
+    int n = 0;
+    for (int64_t value = 0; copy && value < GUESSES; value++)
+        if ((plans[n] = guess(copy, value, arena)) != NULL)
+            n++;
+    for (int v = 0; v < program->n_values && n > 1; v++) {
+        const struct td_tensor *first = &plans[0]->values[v].tensor;
+        bool same_dtype =
+            plans[0]->values[v].is_known && program->values[v].step >= 0 && out[v].shape.rank < 0;
+        bool same_rank = same_dtype;
+        for (int p = 1; p < n; p++) {
+            const struct td_tensor *other = &plans[p]->values[v].tensor;
+            same_dtype = same_dtype && plans[p]->values[v].is_known && other->dtype == first->dtype;
+            same_rank = same_rank && same_dtype && other->shape.rank == first->shape.rank;
+        }
+        if (same_dtype)
+            out[v] = (struct td_program_result){ .has_dtype = true,
+                                                 .dtype = first->dtype,
+                                                 .shape.rank = -1 };
+        if (same_rank)
+            out[v].shape.rank = first->shape.rank;
+        for (int i = 0; same_rank && i < first->shape.rank; i++)
+            out[v].shape.sizes[i].letter = TD_SIZE_UNKNOWN;
+    }
+}
+
+/* True if a call must set an argument that is an integer. */
+static bool needs_integer(const struct td_program *program)
+{
+    for (int i = 0; i < program->op.n_attrs; i++)
+        if (program->op.attrs[i].kind == TD_ATTR_INT && program->op.attrs[i].required)
+            return true;
+    return false;
+}
+
 td_status td_program_results(const struct td_program *program, struct td_arena *arena,
                              struct td_program_result *out, struct td_error *err)
 {
@@ -331,7 +393,9 @@ td_status td_program_results(const struct td_program *program, struct td_arena *
     }
     if (status == TD_OK)
         describe_values(first, second, out);
-    else if (is_about_sizes)
+    if (status == TD_OK && needs_integer(program))
+        describe_guesses(program, arena, out);
+    if (status != TD_OK && is_about_sizes)
         tell_sizes(program, err);
     return status;
 }

@@ -5,6 +5,7 @@
  * program twice, with different sizes for all letters: a size that is the same both times is a
  * number, and a size that equals the size of a letter both times is that letter. Other sizes, such
  * as the sum of two letters, stay unknown, and so do sizes that depend on an argument or on data.
+ * For integer arguments without a default, a few values are tried to find dtypes and ranks.
  *
  * Threads    Reentrant.
  * Errors     td_program_check_shapes: SHAPE_MISMATCH. td_program_results: the error of a step that

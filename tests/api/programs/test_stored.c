@@ -75,10 +75,23 @@ static const struct {
       "{'inputs':{'a':{'dtype':'float32','shape':['n']}},'steps':[{'op':'top_k','x':'$a',"
       "'k':{'attr':'k','default':3},'as':{'indices':'y'}}],'outputs':['y']}",
       "int32[?]" },
-    { "an argument without a default leaves the shape open",
+    { "an argument without a default leaves the sizes open",
       "{'inputs':{'a':{'dtype':'float32','shape':['n']}},'steps':[{'op':'top_k','x':'$a',"
       "'k':{'attr':'k'},'as':{'indices':'y'}}],'outputs':['y']}",
-      "int32?" },
+      "int32[?]" },
+    { "the dtype of a result that follows from an argument without a default",
+      "{'inputs':{'a':{'dtype':'float32','shape':['n']}},'steps':[{'op':'top_k','x':'$a',"
+      "'k':{'attr':'k'},'as':{'indices':'i'}},{'op':'gather','params':{'dtype':'string','data':"
+      "['a','b']},'indices':'$i','as':'y'}],'outputs':['y']}",
+      "string[?]" },
+    { "an axis that is the argument of a call",
+      "{'inputs':{'a':" N2 "},'steps':[{'op':'cumsum','x':'$a','axis':{'attr':'axis'},'as':'y'}],"
+      "'outputs':['y']}",
+      "float32[?,?]" },
+    { "a list of axes without a default leaves the rank open",
+      "{'inputs':{'a':" N2 "},'steps':[{'op':'reduce_sum','x':'$a','axes':{'attr':'axes'},'as':"
+      "'y'}],'outputs':['y']}",
+      "float32?" },
     { "the sum of two sizes is open",
       "{'inputs':{'a':" N2 ",'b':{'dtype':'float32','shape':['m',2]}},'steps':["
       "{'op':'concat','inputs':['$a','$b'],'as':'y'}],'outputs':['y']}",
