@@ -28,12 +28,20 @@ static td_status compile(struct td_stored_program *stored, const char *text, siz
     return td_program_read_declared(copy, bytes, &stored->arena, &stored->builder, err);
 }
 
-td_status td_stored_program_read(const char *text, size_t bytes, struct td_memory *memory,
-                                 struct td_stored_program **out, struct td_error *err)
+static td_status refuse_compiled(size_t bytes, const char *name, struct td_error *err)
+{
+    td_error_resource(err, "compiled_bytes", bytes, TD_PROGRAM_COMPILED_BYTES, name);
+    td_error_hint(err, "each constant in the text takes hundreds of bytes; move the constants into "
+                       "a table, or pass them as an input");
+    return TD_RESOURCE_LIMIT;
+}
+
+td_status td_stored_program_read(const char *text, size_t bytes, const char *name,
+                                 struct td_memory *memory, struct td_stored_program **out,
+                                 struct td_error *err)
 {
     if (bytes > TD_PROGRAM_BYTES)
-        return td_error_resource(err, "program_bytes", bytes, TD_PROGRAM_BYTES,
-                                 "the text of the program");
+        return td_error_resource(err, "program_bytes", bytes, TD_PROGRAM_BYTES, name);
     struct td_stored_program *stored = malloc(sizeof(*stored));
     if (!stored)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to store the program");
@@ -41,8 +49,7 @@ td_status td_stored_program_read(const char *text, size_t bytes, struct td_memor
     td_arena_init(&stored->arena, NULL, 0, memory);
     td_status status = compile(stored, text, bytes, err);
     if (status == TD_OK && stored->arena.taken > TD_PROGRAM_COMPILED_BYTES)
-        status = td_error_resource(err, "compiled_bytes", stored->arena.taken,
-                                   TD_PROGRAM_COMPILED_BYTES, "the program");
+        status = refuse_compiled(stored->arena.taken, name, err);
     if (status == TD_OK)
         *out = stored;
     else
@@ -53,7 +60,8 @@ td_status td_stored_program_read(const char *text, size_t bytes, struct td_memor
 td_status td_program_check_text(const char *text, size_t bytes, struct td_error *err)
 {
     struct td_stored_program *stored = NULL;
-    const td_status status = td_stored_program_read(text, bytes, td_memory_heap(), &stored, err);
+    const td_status status =
+        td_stored_program_read(text, bytes, "the program", td_memory_heap(), &stored, err);
     if (stored)
         td_buffer_unref(&stored->base);
     return status;

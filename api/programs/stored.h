@@ -28,8 +28,9 @@ struct td_stored_program {
  * of bytes. */
 #define TD_PROGRAM_COMPILED_BYTES ((size_t)16 << 20)
 
-/* Compiles a text, in memory from `memory`. *out has one reference. Does not look at tables. */
-TD_MUST_CHECK td_status td_stored_program_read(const char *text, size_t bytes,
+/* Compiles a text, in memory from `memory`. *out has one reference. Does not look at tables. Errors
+ * about limits call the program by `name`, such as "the program 'rank'". */
+TD_MUST_CHECK td_status td_stored_program_read(const char *text, size_t bytes, const char *name,
                                                struct td_memory *memory,
                                                struct td_stored_program **out,
                                                struct td_error *err);

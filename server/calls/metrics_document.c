@@ -198,6 +198,11 @@ static void write_memory(struct td_exposition *e, const struct td_services_holdi
     labelled(e, "place", "mapped", held->store.mapped);
     labelled(e, "place", "memory", held->store.held - held->store.spare);
     labelled(e, "place", "spare", held->store.spare);
+    gauge(e, "tensord_compiled_program_bytes",
+          "bytes of compiled programs, kept for the next calls", held->store.compiled);
+    td_family(e, "tensord_compiled_programs_evicted", TD_COUNTER,
+              "compiled programs dropped to make room");
+    td_sample_uint(e, "", held->store.compiled_evicted);
     gauge(e, "tensord_shared_memory_regions", "registered regions", (uint64_t)held->regions);
 }
 

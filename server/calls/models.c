@@ -206,8 +206,7 @@ td_status td_model_describe_program(struct td_call *call, struct td_oip_model *m
                                     struct td_error *problem)
 {
     struct td_program_signature signature;
-    const struct td_stored_program *stored =
-        td_stored_program_of(call->services, model->text, &call->error);
+    const struct td_stored_program *stored = td_stored_program_of(call, model->text, &call->error);
     const td_status status = stored
                                  ? td_stored_program_describe(call, model->name, stored, &signature)
                                  : call->error.status;
@@ -257,7 +256,7 @@ static td_status find_program(struct td_call *call, const char *model, struct td
     call->table.name = NULL;
     call->table.known = true;
     const struct td_stored_program *stored =
-        td_stored_program_of(call->services, listing.tensor, &call->error);
+        td_stored_program_of(call, listing.tensor, &call->error);
     if (!stored)
         return call->error.status;
     call->op = &stored->builder->program->op;
@@ -380,13 +379,15 @@ static void add_entry(struct td_oip_entry *entries, int *count, const char *name
 static const char *why_not_ready(struct td_call *call, const struct td_tensor *text)
 {
     const struct td_catalog *catalog = &call->catalog;
-    const struct td_stored_program *stored = td_stored_program_of(call->services, text, TD_IGNORED);
+    const struct td_stored_program *stored = td_stored_program_of(call, text, TD_IGNORED);
+    const char *reason = NULL;
     if (!stored)
         return "the program cannot be compiled";
-    for (int i = 0; i < stored->builder->n_tables; i++)
+    for (int i = 0; i < stored->builder->n_tables && !reason; i++)
         if (!td_catalog_know(catalog, stored->builder->tables[i].name))
-            return "a table of the program does not exist";
-    return NULL;
+            reason = "a table of the program does not exist";
+    td_stored_program_drop(call, stored);
+    return reason;
 }
 
 /* True if a program of this name is not a model, because the name is reserved or a table has it. */

@@ -133,7 +133,7 @@ static td_status decode_get(struct td_call *call)
         status = td_conditions_check_match(call, state->tensor.write.name, listing->etag);
     if (status != TD_OK)
         return status;
-    state->stored = td_stored_program_of(call->services, listing->tensor, &call->error);
+    state->stored = td_stored_program_of(call, listing->tensor, &call->error);
     return state->stored
                ? td_stored_program_describe(call, state->name, state->stored, &state->signature)
                : call->error.status;
@@ -215,9 +215,9 @@ static td_status decode_put(struct td_call *call)
 {
     struct state *state = call->state;
     struct td_stored_program *stored;
-    td_status status = td_stored_program_read(call->body, call->body_bytes,
-                                              td_buffer_pool_memory(call->services->buffers),
-                                              &stored, &call->error);
+    td_status status = td_stored_program_read(
+        call->body, call->body_bytes, TD_NAMED(state->tensor.write.name),
+        td_buffer_pool_memory(call->services->buffers), &stored, &call->error);
     if (status == TD_OK && !td_arena_keep(&call->arena, &stored->base, &call->error))
         status = call->error.status;
     if (status != TD_OK)
@@ -275,9 +275,7 @@ static td_status change_put(struct td_call *call, struct td_worker *worker)
                           &of->listing, &of->created, &call->error);
     if (status != TD_OK)
         return status;
-    struct td_buffer *compiled =
-        td_buffer_ref(&((struct td_stored_program *)(uintptr_t)state->stored)->base);
-    (void)td_store_keep_compiled(of->listing.tensor, compiled);
+    td_stored_program_keep(call, of->listing.tensor, state->stored);
     of->listing.name = state->name;
     td_audit_table(call, "put_program", &of->listing);
     return TD_OK;

@@ -1,5 +1,6 @@
 #include "server/calls/services_open.h"
 
+#include "api/programs/stored.h"
 #include "server/calls/call.h"
 #include "server/calls/models.h"
 #include "server/memory/fault_guard.h"
@@ -23,12 +24,21 @@ enum { DISK_THREADS = 4 };
 
 enum { RESERVED_BUFFERS = 16 }; /* enough for two buffers for each of several metrics documents */
 
-static void release_spares(void *context)
+static bool release_spares(void *context, uint64_t bytes)
 {
     struct td_services *services = context;
     td_store_trim(services->store, INT64_MAX);
     if (services->devices)
         td_devices_trim(services->devices);
+    return td_store_drop_compiled(services->store, bytes);
+}
+
+/* Returns the maximum size of all compiled programs: an eighth of the memory, but at least one
+ * program. */
+static uint64_t compiled_limit(const struct td_config *config)
+{
+    const uint64_t share = (uint64_t)config->memory_limit / 8;
+    return share > TD_PROGRAM_COMPILED_BYTES ? share : TD_PROGRAM_COMPILED_BYTES;
 }
 
 bool td_services_open(struct td_services *services)
@@ -52,6 +62,7 @@ bool td_services_open(struct td_services *services)
             .dir = config->data_dir,
             .quota = (uint64_t)config->tensor_quota,
             .disk_quota = (uint64_t)config->disk_quota,
+            .compiled_limit = compiled_limit(config),
             .keep_versions = config->keep_versions,
             .verify = config->verify,
             .read_only = config->read_only,

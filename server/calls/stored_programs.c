@@ -6,16 +6,48 @@
 #include "server/calls/table_reads.h"
 #include "server/store/store.h"
 
-const struct td_stored_program *td_stored_program_of(struct td_services *services,
-                                                     const struct td_tensor *text,
-                                                     struct td_error *err)
+/* Compiles the text. Returns a reference to the form, which the store keeps if it has room. */
+static struct td_buffer *compile(struct td_services *services, const struct td_tensor *text,
+                                 struct td_error *err)
 {
     struct td_memory *memory = td_buffer_pool_memory(services->buffers);
-    struct td_buffer *compiled = td_store_compiled(text);
     struct td_stored_program *made;
-    if (!compiled && td_stored_program_read(text->data, text->bytes, memory, &made, err) == TD_OK)
-        compiled = td_store_keep_compiled(text, &made->base);
-    return (const struct td_stored_program *)(void *)compiled;
+    const char *name = "";
+    uint64_t number;
+    (void)td_store_identity(text, &name, &number);
+    if (td_stored_program_read(text->data, text->bytes, TD_NAMED(name), memory, &made, err) !=
+        TD_OK)
+        return NULL;
+    return td_store_keep_compiled(services->store, text, &made->base, made->arena.taken);
+}
+
+const struct td_stored_program *
+td_stored_program_of(struct td_call *call, const struct td_tensor *text, struct td_error *err)
+{
+    struct td_buffer *form = td_store_compiled(call->services->store, text);
+    if (!form)
+        form = compile(call->services, text, err);
+    return form && td_arena_keep(&call->arena, form, err)
+               ? (const struct td_stored_program *)(void *)form
+               : NULL;
+}
+
+/* Only the number of references changes. */
+static struct td_buffer *buffer_of(const struct td_stored_program *stored)
+{
+    return &((struct td_stored_program *)(uintptr_t)stored)->base;
+}
+
+void td_stored_program_drop(struct td_call *call, const struct td_stored_program *stored)
+{
+    td_arena_drop(&call->arena, buffer_of(stored));
+}
+
+void td_stored_program_keep(struct td_call *call, const struct td_tensor *text,
+                            const struct td_stored_program *stored)
+{
+    struct td_buffer *form = td_buffer_ref(buffer_of(stored));
+    td_buffer_unref(td_store_keep_compiled(call->services->store, text, form, stored->arena.taken));
 }
 
 td_status td_stored_program_describe(struct td_call *call, const char *name,
@@ -43,8 +75,7 @@ td_status td_stored_program_use(struct td_call *call)
                                                   &text, &call->error);
     if (status != TD_OK)
         return status;
-    const struct td_stored_program *stored =
-        td_stored_program_of(call->services, &text, &call->error);
+    const struct td_stored_program *stored = td_stored_program_of(call, &text, &call->error);
     if (!stored)
         return call->error.status;
     status = td_stored_program_bind(stored, call->program, &call->borrowed.resolver, &call->arena,

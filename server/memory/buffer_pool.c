@@ -31,7 +31,7 @@ struct pooled {
 struct td_buffer_pool {
     struct td_memory memory; /* must be first, because take casts back */
     uint64_t limit, warm_limit;
-    void (*release_spares)(void *context); /* NULL if there is no callback */
+    td_release_spares *release_spares; /* NULL if there is no callback */
     void *context;
     pthread_mutex_t mutex; /* guards the following members */
     uint64_t in_use, warm;
@@ -134,11 +134,12 @@ static uint64_t in_use_of(struct td_buffer_pool *pool)
     return in_use;
 }
 
-/* Releases spare buffers if `bytes` do not fit in addition to the memory in use. */
-static void make_room(struct td_buffer_pool *pool, uint64_t bytes)
+/* Releases spare buffers, because `bytes` do not fit in addition to the memory in use. Returns true
+ * if another call might release more. */
+static bool make_room(struct td_buffer_pool *pool, uint64_t bytes, uint64_t in_use)
 {
-    if (pool->release_spares && bytes <= pool->limit && in_use_of(pool) > pool->limit - bytes)
-        pool->release_spares(pool->context);
+    return pool->release_spares && bytes <= pool->limit &&
+           pool->release_spares(pool->context, in_use - (pool->limit - bytes));
 }
 
 /* Counts `bytes` as in use, and evicts warm buffers to make room. If size_class is not -1, sets
@@ -165,14 +166,19 @@ static bool count_in(struct td_buffer_pool *pool, uint64_t bytes, int size_class
     return fits;
 }
 
-/* Like count_in, but first releases spare buffers if necessary. */
+/* Like count_in, but releases spare buffers if necessary. Repeats this, because another thread can
+ * take the memory that was released. */
 static td_status reserve(struct td_buffer_pool *pool, uint64_t bytes, int size_class,
                          struct pooled **reuse, struct td_error *err)
 {
     uint64_t in_use;
-    make_room(pool, bytes);
-    return count_in(pool, bytes, size_class, reuse, &in_use) ? TD_OK
-                                                             : refuse(pool, bytes, in_use, err);
+    bool more = true;
+    while (!count_in(pool, bytes, size_class, reuse, &in_use)) {
+        if (!more)
+            return refuse(pool, bytes, in_use, err);
+        more = make_room(pool, bytes, in_use);
+    }
+    return TD_OK;
 }
 
 static struct pooled *map_fresh(struct td_buffer_pool *pool, int size_class)
@@ -229,7 +235,7 @@ struct td_buffer_pool *td_buffer_pool_new(uint64_t limit, uint64_t warm_limit)
     return pool;
 }
 
-void td_buffer_pool_spares(struct td_buffer_pool *pool, void (*release_spares)(void *context),
+void td_buffer_pool_spares(struct td_buffer_pool *pool, td_release_spares *release_spares,
                            void *context)
 {
     pool->release_spares = release_spares;
@@ -273,8 +279,10 @@ td_status td_buffer_pool_admit(struct td_buffer_pool *pool, uint64_t held, uint6
 {
     if (bytes > UINT64_MAX - held)
         bytes = UINT64_MAX - held;
-    make_room(pool, bytes);
-    const uint64_t in_use = in_use_of(pool);
+    uint64_t in_use = in_use_of(pool);
+    for (bool more = bytes <= pool->limit; more && in_use > pool->limit - bytes;
+         in_use = in_use_of(pool))
+        more = make_room(pool, bytes, in_use);
     if (held + bytes > pool->limit)
         return refuse(pool, held + bytes, in_use, err);
     if (in_use > pool->limit - bytes)

@@ -38,10 +38,14 @@ void td_buffer_pool_free(struct td_buffer_pool *pool);
 /* Returns the pool as a source of buffers. The pool still owns it. */
 struct td_memory *td_buffer_pool_memory(struct td_buffer_pool *pool);
 
-/* Sets the callback that releases spare buffers, which are kept only for reuse, or NULL. The
- * callback runs before a request is refused, on the requesting thread, with no lock held. Must not
- * be called while another thread might allocate. */
-void td_buffer_pool_spares(struct td_buffer_pool *pool, void (*release_spares)(void *context),
+/* Releases buffers that are kept only for reuse, until at least `bytes` bytes are released. Returns
+ * true if another call might release more. */
+typedef bool td_release_spares(void *context, uint64_t bytes);
+
+/* Sets the callback that releases spare buffers, or NULL. The callback runs before a request is
+ * refused, on the requesting thread, with no lock held. Must not be called while another thread
+ * might allocate. */
+void td_buffer_pool_spares(struct td_buffer_pool *pool, td_release_spares *release_spares,
                            void *context);
 
 /* td_buffer_pool_charge counts memory allocated elsewhere, such as a library's tables, against the

@@ -328,13 +328,16 @@ static int count_damaged(const struct td_store *store)
 
 struct td_store_usage td_store_usage(struct td_store *store)
 {
+    const struct td_compiled_count compiled = td_compiled_cache_count(&store->compiled);
     pthread_rwlock_rdlock(&store->lock);
     const struct td_store_usage usage = { .tensors = store->n_entries,
                                           .damaged = count_damaged(store),
                                           .mapped = store->mapped,
                                           .held = store->held + store->spare_bytes,
                                           .spare = store->spare_bytes,
-                                          .quota = store->quota };
+                                          .quota = store->quota,
+                                          .compiled = compiled.bytes,
+                                          .compiled_evicted = compiled.evicted };
     pthread_rwlock_unlock(&store->lock);
     return usage;
 }

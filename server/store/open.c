@@ -50,6 +50,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
         store->seed = (uint64_t)td_now_ns() ^ (uint64_t)getpid() << 32;
     if (getrandom(&store->hash_seed, sizeof store->hash_seed, 0) < 0)
         store->hash_seed = (uint64_t)td_now_ns() ^ (uint64_t)(uintptr_t)store;
+    td_compiled_cache_init(&store->compiled, options->compiled_limit);
     pthread_rwlock_init(&store->lock, NULL);
     pthread_mutex_init(&store->writing, NULL);
     pthread_cond_init(&store->written, NULL);
@@ -87,6 +88,7 @@ void td_store_free(struct td_store *store)
     td_version_folders_free(store);
     td_store_free_problems(store);
     td_data_dir_free(store->dir);
+    td_compiled_cache_destroy(&store->compiled);
     pthread_mutex_destroy(&store->aliases_file_mutex);
     pthread_mutex_destroy(&store->scanning);
     pthread_mutex_destroy(&store->files_mutex);

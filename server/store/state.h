@@ -12,6 +12,7 @@
 #define TD_SERVER_STORE_STATE_H
 
 #include "server/store/aliases/alias_list.h"
+#include "server/store/compiled.h"
 #include "server/store/files/data_dir.h"
 #include "server/store/store.h"
 
@@ -37,6 +38,8 @@ struct td_store {
     const struct td_store_inspector *inspector; /* NULL for none */
     /* True to never lock the folder. */
     bool read_only;
+    /* Has its own lock. */
+    struct td_compiled_cache compiled;
 
     /* Guards the members down to the next lock. Never held for long. */
     pthread_rwlock_t lock;

@@ -97,6 +97,8 @@ struct td_store_options {
     uint64_t quota;
     /* Maximum total size in bytes of the files that the store writes, or 0 for no limit. */
     uint64_t disk_quota;
+    /* Maximum size in bytes of the compiled forms of programs. 0 keeps no form. */
+    uint64_t compiled_limit;
     /* Number of versions to keep of each table, newest first, in addition to the versions that
      * aliases name. 0 keeps all versions. */
     int64_t keep_versions;
@@ -185,14 +187,23 @@ const struct td_statistics *td_store_statistics(const struct td_tensor *tensor);
 void td_store_keep_statistics(struct td_store *store, const struct td_tensor *tensor,
                               const struct td_statistics *statistics);
 
-/* td_store_compiled returns what td_store_keep_compiled stored with the version of a program's
- * tensor, or NULL. td_store_keep_compiled takes over the reference to `compiled`. If the version
- * already has a compiled form, keeps that form and releases `compiled`. Returns the form that the
- * version keeps. The tensor must be resident. Returned buffers are borrowed and live as long as the
- * version. They do not count against the quota. */
-struct td_buffer *td_store_compiled(const struct td_tensor *tensor);
-struct td_buffer *td_store_keep_compiled(const struct td_tensor *tensor,
-                                         struct td_buffer *compiled);
+/* The compiled forms of programs, each kept with the version of a program's tensor. They do not
+ * count against the quota, but together they never exceed compiled_limit. The store drops forms
+ * that no caller uses, least recently used first, so a caller must be able to compile the text
+ * again (compiled.h).
+ *
+ * td_store_compiled returns a new reference to the form of a version, or NULL if the store has no
+ * form of it. td_store_keep_compiled takes over the reference to `form`, which takes `bytes` bytes
+ * of memory, and returns a reference to the form to use. If the version already has a form, returns
+ * that form and releases `form`. Otherwise returns `form`, and keeps it if the limit allows it. The
+ * tensor must be resident.
+ *
+ * td_store_drop_compiled drops forms until they total at least `bytes` bytes. Returns false if no
+ * form could be dropped. */
+struct td_buffer *td_store_compiled(struct td_store *store, const struct td_tensor *tensor);
+struct td_buffer *td_store_keep_compiled(struct td_store *store, const struct td_tensor *tensor,
+                                         struct td_buffer *form, uint64_t bytes);
+bool td_store_drop_compiled(struct td_store *store, uint64_t bytes);
 
 /* Sets *name and *number to the name and the number of a resident tensor's version. The name lives
  * as long as the version. Returns false if the tensor is not resident. */
@@ -410,6 +421,10 @@ struct td_store_usage {
     /* Bytes of spare copies. */
     uint64_t spare;
     uint64_t quota;
+    /* Bytes of the compiled forms of programs, which `held` does not include. */
+    uint64_t compiled;
+    /* Number of compiled forms that were dropped to make room. */
+    uint64_t compiled_evicted;
 };
 struct td_store_usage td_store_usage(struct td_store *store);
 

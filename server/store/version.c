@@ -17,7 +17,7 @@ static void release_version(struct td_buffer *base)
     td_keys_unref(version->keys);
     td_buffer_unref(atomic_load(&version->statistics));
     td_buffer_unref(atomic_load(&version->statistics_of_keys));
-    td_buffer_unref(atomic_load(&version->compiled));
+    td_compiled_release(&version->compiled);
     free(version);
 }
 

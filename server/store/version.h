@@ -14,6 +14,7 @@
 #define TD_SERVER_STORE_VERSION_H
 
 #include "api/describe.h"
+#include "server/store/compiled.h"
 #include "server/store/files/data_dir.h"
 #include "server/store/keys.h"
 
@@ -60,8 +61,8 @@ struct td_version {
     /* struct td_statistics of the rows and of the keys, or NULL until a reader has computed
      * them. */
     _Atomic(struct td_buffer *) statistics, statistics_of_keys;
-    /* The compiled form of a program, or NULL until a reader has compiled it. */
-    _Atomic(struct td_buffer *) compiled;
+    /* The compiled form of a program. */
+    struct td_compiled compiled;
     /* Checksums of the mapped file. */
     struct td_checksums checksums;
     _Atomic(td_integrity) integrity;

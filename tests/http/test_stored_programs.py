@@ -1,6 +1,6 @@
 """Stored programs: PUT, GET, DELETE and POST of /v1/programs/{program}, /v1/programs/plan, versions and aliases, the data folder,
 tokens, and models of /v2. What the text of a program can contain is tested in process: tests/api/programs."""
-import os, struct
+import concurrent.futures, os, struct
 from oip_client import *
 
 FLOATS = {"dtype": "float32", "shape": ["n"]}
@@ -107,7 +107,9 @@ class Stored(ProgramTest):
     def test_programs_that_would_take_much_memory_are_refused(self):
         many = {"inputs": {"x": FLOATS}, "outputs": ["y"], "steps": [{"op": "stack", "inputs": [1] * 16000, "as": f"s{i}"} for i in range(4)] +
                 [{"op": "concat", "inputs": [f"$s{i}" for i in range(4)], "as": "all"}, {"op": "gather", "params": "$x", "indices": "$all", "as": "y"}]}
-        self.assertProblem(self.request("PUT", "/v1/programs/many", many), 422, "RESOURCE_LIMIT", resource="compiled_bytes")
+        problem = self.assertProblem(self.request("PUT", "/v1/programs/many", many), 422, "RESOURCE_LIMIT", resource="compiled_bytes")
+        self.assertIn("the program 'many'", problem["detail"])
+        self.assertIn("move the constants into a table", problem["detail"])
         concat = [{"op": "concat", "inputs": ["$x"] * 16384, "as": f"y{i}"} for i in range(5)]
         self.assertProblem(self.request("PUT", "/v1/programs/many", {"inputs": {"x": FLOATS}, "steps": concat, "outputs": [f"y{i}" for i in range(5)]}),
                            422, "RESOURCE_LIMIT", resource="operands", limit=65536, step=4)
@@ -547,6 +549,47 @@ class Plans(ProgramTest):
 
 
 READ, WRITE, TEAM = ("%s-token-of-programs" % name for name in ("read", "write", "team"))
+
+
+class Compiled(HttpTest):
+    """Compiled programs are a cache: the server drops them when they or other requests need the memory."""
+
+    CONSTANTS, PROGRAMS = 10_000, 16  # a program takes about 10 MB, and the limit of all is an eighth of the memory, at least 16 MB
+
+    def put_large(self, client, name, first):
+        text = {"inputs": {"x": {"dtype": "float32", "shape": [1]}},
+                "steps": [{"op": "concat", "inputs": ["$x", [first], *[[2.0]] * self.CONSTANTS], "as": "one"},
+                          {"op": "concat", "inputs": ["$one", *[[2.0]] * self.CONSTANTS], "as": "all"},
+                          {"op": "slice", "x": "$all", "starts": [0], "stops": [2], "as": "y"}], "outputs": ["y"]}
+        self.assertStatus(client.request("PUT", f"/v1/programs/{name}", text), 201)
+
+    def test_programs_larger_than_the_memory_are_compiled_again(self):
+        with Daemon("--memory-limit", "128M", "--workers", "2") as daemon, Client(daemon) as client:
+            for i in range(self.PROGRAMS):
+                self.put_large(client, f"p{i}", float(i))
+                self.assertStatus(client.post("/v1/gather", {"params": [1, 2], "indices": [0]}), 200)
+            self.assertLessEqual(metric(daemon, "tensord_compiled_program_bytes"), 16 << 20)
+            evicted = metric(daemon, "tensord_compiled_programs_evicted_total")
+            self.assertGreaterEqual(evicted, self.PROGRAMS - 2)
+            etag = client.request("GET", "/v1/programs/p0").headers["ETag"]
+            for i in range(self.PROGRAMS):
+                self.assertEqual(client.post(f"/v1/programs/p{i}", {"x": [7.0]}).json()["outputs"]["y"]["data"], [7.0, float(i)])
+            self.assertEqual(client.request("GET", "/v1/programs/p0").headers["ETag"], etag)
+            self.assertGreater(metric(daemon, "tensord_compiled_programs_evicted_total"), evicted)
+
+    def test_calls_at_once_get_their_own_program(self):
+        with Daemon("--memory-limit", "256M", "--workers", "4") as daemon, concurrent.futures.ThreadPoolExecutor(4) as pool:
+            with Client(daemon) as client:
+                for i in range(6):
+                    self.put_large(client, f"p{i}", float(i))
+
+            def call_all(offset):
+                with Client(daemon) as client:
+                    replies = [(i % 6, client.post(f"/v1/programs/p{i % 6}", {"x": [1.0]})) for i in range(offset, offset + 18)]
+                return [(i, reply.status, reply.json()) for i, reply in replies]
+            for answers in pool.map(call_all, range(4)):
+                for i, status, reply in answers:
+                    self.assertEqual((status, reply["outputs"]["y"]["data"]), (200, [1.0, float(i)]))
 
 
 class Tokens(HttpTest):

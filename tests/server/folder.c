@@ -17,6 +17,7 @@
 char folder[64];
 uint64_t folder_quota;
 int64_t folder_keep_versions;
+uint64_t folder_compiled_limit;
 enum td_verify folder_verify;
 struct td_log store_log; /* writes into a pipe */
 struct counting store_memory;
@@ -202,6 +203,7 @@ struct td_store *open_at(const char *path)
     return td_store_open(&(struct td_store_options){ .dir = path,
                                                      .quota = QUOTA,
                                                      .disk_quota = folder_quota,
+                                                     .compiled_limit = folder_compiled_limit,
                                                      .keep_versions = folder_keep_versions,
                                                      .verify = folder_verify,
                                                      .memory = &store_memory.memory,

@@ -16,6 +16,7 @@ extern char folder[64];
 extern enum td_verify folder_verify; /* of stores that are opened: TD_VERIFY_START at first */
 extern uint64_t folder_quota;        /* of the files of stores that are opened; 0 for none */
 extern int64_t folder_keep_versions; /* of stores that are opened; 0 for all */
+extern uint64_t folder_compiled_limit;
 extern struct td_log store_log;      /* writes into a pipe: see logged */
 extern struct counting store_memory; /* the buffers of all stores */
 

@@ -31,8 +31,8 @@ static struct td_stored_program *compiled(const char *from)
     const struct text text = quoted(from);
     struct td_stored_program *stored = NULL;
     struct td_error err = { 0 };
-    const td_status status =
-        td_stored_program_read(text.at, text.length, td_memory_heap(), &stored, &err);
+    const td_status status = td_stored_program_read(text.at, text.length, "the program 'p'",
+                                                    td_memory_heap(), &stored, &err);
     ck_assert_msg(status == TD_OK, "%s", err.message);
     return stored;
 }
@@ -298,8 +298,8 @@ TD_TEST_EACH(a_stored_program_is_refused, refusals)
     const struct text text = quoted(refusals[_i].text);
     struct td_stored_program *stored = NULL;
     struct td_error err = { 0 };
-    const td_status status =
-        td_stored_program_read(text.at, text.length, td_memory_heap(), &stored, &err);
+    const td_status status = td_stored_program_read(text.at, text.length, "the program 'p'",
+                                                    td_memory_heap(), &stored, &err);
     ck_assert_msg(status == refusals[_i].status && strstr(err.message, refusals[_i].message),
                   "%s: %s", refusals[_i].text, status == TD_OK ? "accepted" : err.message);
     ck_assert_msg(err.has_pointer && strcmp(err.pointer, refusals[_i].pointer) == 0, "%s: %s",

@@ -439,9 +439,11 @@ TD_TEST(memory_of_connections_is_bounded_by_the_budget)
     td_buffer_pool_discharge(budget, MEMORY - CONNECTION_BYTES);
 }
 
-static void count_call(void *context)
+static bool count_call(void *context, uint64_t bytes)
 {
+    (void)bytes;
     ++*(int *)context;
+    return false;
 }
 
 TD_TEST(spare_buffers_are_not_released_for_connections)

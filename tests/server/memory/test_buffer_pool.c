@@ -47,11 +47,13 @@ static void expect_usage(uint64_t in_use, uint64_t warm)
 
 static struct td_buffer *spare;
 
-static void release_spare(void *context)
+static bool release_spare(void *context, uint64_t bytes)
 {
+    (void)bytes;
     ++*(int *)context;
     td_buffer_unref(spare);
     spare = NULL;
+    return false;
 }
 
 TD_TEST(spare_buffers_are_released_before_a_request_is_refused)

@@ -393,22 +393,50 @@ static struct td_buffer *new_form(int *released)
     return &form->base;
 }
 
+enum { FORM_BYTES = 100, PROGRAMS = 5 }; /* the limit has room for three forms */
+
+static const struct td_tensor *text_of(const char *name)
+{
+    return found(store, name)->tensor;
+}
+
+/* Keeps a form with the program and drops the test's reference to it. */
+static void keep(const char *name, int *released)
+{
+    td_buffer_unref(td_store_keep_compiled(store, text_of(name), new_form(released), FORM_BYTES));
+}
+
+static bool has_form(const char *name)
+{
+    struct td_buffer *form = td_store_compiled(store, text_of(name));
+    td_buffer_unref(form);
+    return form != NULL;
+}
+
+static void open_with_programs(void)
+{
+    folder_compiled_limit = 3 * FORM_BYTES + FORM_BYTES / 2;
+    store = open_folder();
+    for (char name[] = "0.program"; name[0] < '0' + PROGRAMS; name[0]++)
+        EXPECT_OK(put(name, ONE, false), &err);
+}
+
 TD_TEST(a_version_keeps_the_first_compiled_form_until_it_is_freed)
 {
     int first = 0, second = 0, third = 0;
-    store = open_folder();
-    EXPECT_OK(put("score.program", ONE, false), &err);
-    const struct td_tensor *t = found(store, "score.program")->tensor;
-    ck_assert_ptr_null(td_store_compiled(t));
-    struct td_buffer *kept = new_form(&first);
-    ck_assert_ptr_eq(td_store_keep_compiled(t, kept), kept);
-    ck_assert_ptr_eq(td_store_keep_compiled(t, new_form(&second)), kept);
-    ck_assert_ptr_eq(td_store_compiled(found(store, "score.program")->tensor), kept);
+    open_with_programs();
+    const struct td_tensor *t = text_of("0.program");
+    ck_assert_ptr_null(td_store_compiled(store, t));
+    struct td_buffer *kept = td_store_keep_compiled(store, t, new_form(&first), FORM_BYTES);
+    struct td_buffer *same = td_store_keep_compiled(store, t, new_form(&second), FORM_BYTES);
+    ck_assert_ptr_eq(same, kept);
     ck_assert_int_eq(second, 1);
-    EXPECT_OK(put("score.program", TWO, false), &err);
-    const struct td_tensor *other = found(store, "score.program")->tensor;
-    ck_assert_ptr_null(td_store_compiled(other));
-    (void)td_store_keep_compiled(other, new_form(&third));
+    td_buffer_unref(same);
+    td_buffer_unref(kept);
+    ck_assert(has_form("0.program"));
+    EXPECT_OK(put("0.program", TWO, false), &err);
+    ck_assert(!has_form("0.program"));
+    keep("0.program", &third);
     ck_assert_int_eq(first, 0); /* the arena still holds the old version */
     td_arena_reset(&test_arena);
     ck_assert_int_eq(first, 1);
@@ -416,11 +444,75 @@ TD_TEST(a_version_keeps_the_first_compiled_form_until_it_is_freed)
     ck_assert_int_eq(third, 1);
 }
 
+TD_TEST(the_form_that_was_not_used_for_the_longest_time_makes_room)
+{
+    int released[PROGRAMS] = { 0 };
+    open_with_programs();
+    keep("0.program", &released[0]);
+    keep("1.program", &released[1]);
+    keep("2.program", &released[2]);
+    ck_assert(has_form("0.program"));
+    keep("3.program", &released[3]);
+    ck_assert_int_eq(released[1], 1);
+    ck_assert(has_form("0.program") && !has_form("1.program") && has_form("2.program"));
+    const struct td_store_usage usage = td_store_usage(store);
+    ck_assert_uint_eq(usage.compiled, 3 * FORM_BYTES);
+    ck_assert_uint_eq(usage.compiled_evicted, 1);
+    keep("1.program", &released[1]); /* compiled again */
+    ck_assert(has_form("1.program"));
+}
+
+TD_TEST(a_form_in_use_is_not_dropped_and_a_new_one_is_then_not_kept)
+{
+    int released[PROGRAMS] = { 0 };
+    struct td_buffer *used[3];
+    open_with_programs();
+    for (int i = 0; i < 3; i++) {
+        const char name[] = { (char)('0' + i), '.', 'p', 'r', 'o', 'g', 'r', 'a', 'm', '\0' };
+        used[i] = td_store_keep_compiled(store, text_of(name), new_form(&released[i]), FORM_BYTES);
+    }
+    struct td_buffer *fourth =
+        td_store_keep_compiled(store, text_of("3.program"), new_form(&released[3]), FORM_BYTES);
+    ck_assert(!has_form("3.program"));
+    ck_assert(!td_store_drop_compiled(store, 1));
+    ck_assert_int_eq(released[3], 0); /* the caller can use it */
+    td_buffer_unref(fourth);
+    ck_assert_int_eq(released[3], 1);
+    td_buffer_unref(used[1]);
+    ck_assert(td_store_drop_compiled(store, 1));
+    ck_assert_int_eq(released[1], 1);
+    td_buffer_unref(used[0]);
+    td_buffer_unref(used[2]);
+    ck_assert(td_store_drop_compiled(store, 2 * FORM_BYTES));
+    ck_assert_uint_eq(td_store_usage(store).compiled, 0);
+}
+
+TD_TEST(a_form_larger_than_the_limit_is_not_kept)
+{
+    int small = 0, large = 0;
+    open_with_programs();
+    keep("0.program", &small);
+    td_buffer_unref(td_store_keep_compiled(store, text_of("1.program"), new_form(&large),
+                                           folder_compiled_limit + 1));
+    ck_assert_int_eq(large, 1);
+    ck_assert(has_form("0.program") && !has_form("1.program"));
+}
+
+TD_TEST(a_version_that_outlives_its_form_is_freed)
+{
+    int released = 0;
+    open_with_programs();
+    keep("0.program", &released);
+    ck_assert(td_store_drop_compiled(store, 1));
+    ck_assert_int_eq(released, 1);
+    close_store();
+}
+
 TD_TEST(a_tensor_that_is_not_resident_has_no_compiled_form)
 {
     store = open_folder();
     const struct td_tensor t = text_tensor(ONE);
-    ck_assert_ptr_null(td_store_compiled(&t));
+    ck_assert_ptr_null(td_store_compiled(store, &t));
 }
 
 TD_FIXTURE(one_store_begin, one_store_end);
