@@ -4,10 +4,10 @@
  *              the shape of a query must be equal. The merged call has the queries and outputs of
  *              all calls, one after another. The number of queries or bags in the previous calls is
  *              added to the offsets or segments of bags.
- *     rows     calls whose rows are independent of each other (by_rows.h), such as calls of a stored
- *              program that has one batch dimension. The rows of all calls follow one another in
- *              the inputs that differ between the calls, and in the outputs. Everything else must be
- *              equal.
+ *     rows     calls whose rows are independent of each other (by_rows.h), such as calls of a
+ *              stored program that has one batch dimension. The rows of all calls follow one
+ *              another in the inputs that differ between the calls, and in the outputs. Everything
+ *              else must be equal.
  *     stack    calls with equal shapes and dtypes. The outputs, and the inputs that differ between
  *              the calls, are stacked along a new first dimension. Inputs that are the same tensor
  *              in all calls are not stacked.
@@ -58,8 +58,8 @@ uint32_t td_merge_shared(const struct td_op *op, const struct td_op_args *args,
 td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *args,
                                uint32_t shared);
 
-/* Returns a hash that is equal for calls that can be merged with each other, or 0 if the call cannot
- * be merged. */
+/* Returns a hash that is equal for calls that can be merged with each other, or 0 if the call
+ * cannot be merged. */
 uint64_t td_merge_key(const struct td_op *op, const struct td_op_args *args, uint32_t shared);
 
 /* True if a and b can be merged with each other. Each of them can be merged (td_merge_kind_of). a

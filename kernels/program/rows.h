@@ -1,5 +1,5 @@
-/* rows.h - stored programs that compute their outputs row by row, so that calls of one program can be
- * merged along their batch dimension (merge.h).
+/* rows.h - stored programs that compute their outputs row by row, so that calls of one program can
+ * be merged along their batch dimension (merge.h).
  *
  * Threads  A plan belongs to its call. */
 #ifndef TD_KERNELS_PROGRAM_ROWS_H
@@ -11,8 +11,8 @@
  * nowhere else. */
 bool td_program_declares_rows(const struct td_program *program);
 
-/* Implements td_op.by_rows: true if each step computes its results row by row, or does not depend on
- * the rows, and all outputs have rows. Sets plan->values[].has_rows. */
+/* Implements td_op.by_rows: true if each step computes its results row by row, or does not depend
+ * on the rows, and all outputs have rows. Sets plan->values[].has_rows. */
 bool td_program_by_rows(const struct td_op_args *args, td_tensor_set rows);
 
 /* Implements td_op.is_same: true if both are the same compiled program with the same tables. */

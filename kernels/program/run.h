@@ -3,7 +3,7 @@
  *     begin ─► run_steps ─► end
  *                  └ each step: open ─► its inputs and outputs are set, it runs ─► close
  *
- * Ownership  A job is in memory of the caller, and everything that it holds is in exec->arena, except
+ * Ownership  A job is in memory of the caller. Everything that it holds is in exec->arena, except
  *            results whose size was not known in advance. Such a result is in memory of its own,
  *            which is freed after the last step that reads the result, or by td_program_end. All
  *            other results are in one block. The memory that a step allocates for itself is freed

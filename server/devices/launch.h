@@ -59,8 +59,8 @@ struct td_launch {
 int td_launch_count_inputs(const struct td_op *op, const struct td_op_args *args);
 struct td_tensor *td_launch_input(const struct td_op_args *args, int i);
 
-/* True if the call can be merged as far as its tables are concerned. The tables of a program that is
- * merged must be constants, because the rows of its inputs are copied one after another. */
+/* True if the call can be merged as far as its tables are concerned. The tables of a program that
+ * is merged must be constants, because the rows of its inputs are copied one after another. */
 bool td_launch_can_merge(const struct td_batch_item *item);
 
 /* Describes the image of the keys' index, which is a separate table. Returns false if the keys have
