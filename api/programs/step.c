@@ -591,7 +591,7 @@ static void hint_argument(const struct reader *reader, const struct td_json_scan
     struct td_json_scan scan = *begin;
     const bool is_list = td_json_peek(&scan) == '[';
     scan.at++;
-    const char first = is_list ? td_json_peek(&scan) : *scan.at;
+    const int first = is_list ? td_json_peek(&scan) : *scan.at;
     if (is_list ? first != '{' && first != '"' : *begin->at != '"' || first != '$')
         return;
     if (reader->builder->form != TD_PROGRAM_STORED)

@@ -253,8 +253,8 @@ static td_status make_work(struct td_launch *launch, struct td_arena *arena, str
 
 void td_launch_set_reports(struct td_launch *launch, struct td_device_report *reports)
 {
-    for (int w = 0; w < launch->n_works; w++)
-        launch->works[w].reports = reports + w * launch->n_items;
+    for (int w = 0; w < launch->n_works; w++, reports += launch->n_items)
+        launch->works[w].reports = reports;
 }
 
 const struct td_device_report *td_launch_report(const struct td_launch *launch, int w, int item,
