@@ -3,6 +3,9 @@
 #include "kernels/integers.h"
 #include "kernels/program/run.h"
 
+/* The work of the other steps is at most this part of the bytes that the shared step reads. */
+enum { SMALL_PART = 16 };
+
 /* ---- The shared step --------------------------------------------------------------------- */
 
 /* Returns a measure of the work that a step does: bytes moved plus FLOPs. A row that is read from a
@@ -14,12 +17,13 @@ static uint64_t work_of(const struct td_cost *cost)
     return td_saturating_add(work, td_saturating_mul(cost->random_reads, 64));
 }
 
-/* True if the work of all other steps is less than half of the bytes that step s reads. */
+/* True if the work of all other steps is small beside the bytes that step s reads. The first call of
+ * a pass prepares the other calls, and the steps after the pass are not split over the workers. */
 static bool does_most_work(const struct td_program_plan *plan, int s)
 {
-    const uint64_t most = td_program_step_cost(plan, s).bytes_read / 2;
+    const uint64_t most = td_program_step_cost(plan, s).bytes_read / SMALL_PART;
     uint64_t others = 0;
-    for (int i = 0; i < plan->program->n_steps; i++) {
+    for (int i = 0; i < plan->program->n_steps && others < most; i++) {
         if (i == s || !plan->steps[i].is_inferred)
             continue;
         const struct td_cost cost = td_program_step_cost(plan, i);
@@ -118,7 +122,8 @@ static td_status run(struct td_op_args *const *calls, int n, struct td_exec *exe
         return err->status;
     for (int i = 0; i < n; i++)
         shared[i] = shared_args(calls[i]);
-    return shared_pass(calls[0])->run(shared, n, exec, err);
+    const td_status status = shared_pass(calls[0])->run(shared, n, exec, err);
+    return n == 1 ? blame(calls[0], status, err) : status; /* each program has its own step */
 }
 
 static td_status finish(struct td_op_args *args, struct td_exec *exec, struct td_error *err)

@@ -105,7 +105,8 @@ static void release(struct td_program_job *job, int s)
 
 /* ---- Steps ------------------------------------------------------------------------------- */
 
-/* Gives the step the data of results that were computed after it was described. */
+/* Gives the step the data of results that were computed after it was described. Does not write the
+ * dtypes and shapes, because another thread can read them (pass.h). */
 static void set_inputs(const struct td_program_plan *plan, int s)
 {
     const struct td_program_step *step = &plan->program->steps[s];
@@ -113,9 +114,17 @@ static void set_inputs(const struct td_program_plan *plan, int s)
     for (int i = 0; i < step->op->n_inputs; i++) {
         struct td_tensor *tensors =
             step->inputs[i].by_keys ? plan->steps[s].keys[i] : args->inputs[i].tensors;
-        for (int k = 0; k < step->inputs[i].count; k++)
-            if (!tensors[k].data)
-                tensors[k] = plan->values[step->inputs[i].values[k]].tensor;
+        for (int k = 0; k < step->inputs[i].count; k++) {
+            const struct td_tensor *from = &plan->values[step->inputs[i].values[k]].tensor;
+            if (tensors[k].data)
+                continue;
+            tensors[k].data = from->data;
+            tensors[k].bytes = from->bytes;
+            tensors[k].offsets = from->offsets;
+            tensors[k].owner = from->owner;
+            tensors[k].key_index = from->key_index;
+            tensors[k].keys = from->keys;
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { ROWS = 40, COLUMNS = 6, CALLS = 4 };
+enum { ROWS = 4000, COLUMNS = 6, CALLS = 4 };
 
 /* A call of a program that searches the table: [negate the query,] search, gather the rows. */
 struct search_call {

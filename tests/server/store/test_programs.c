@@ -460,6 +460,7 @@ TD_TEST(the_form_that_was_not_used_for_the_longest_time_makes_room)
     ck_assert_uint_eq(usage.compiled_evicted, 1);
     keep("1.program", &released[1]); /* compiled again */
     ck_assert(has_form("1.program"));
+    close_store();
 }
 
 TD_TEST(a_form_in_use_is_not_dropped_and_a_new_one_is_then_not_kept)
@@ -485,6 +486,7 @@ TD_TEST(a_form_in_use_is_not_dropped_and_a_new_one_is_then_not_kept)
     td_buffer_unref(used[2]);
     ck_assert(td_store_drop_compiled(store, 2 * FORM_BYTES));
     ck_assert_uint_eq(td_store_usage(store).compiled, 0);
+    close_store();
 }
 
 TD_TEST(a_form_larger_than_the_limit_is_not_kept)
@@ -496,6 +498,7 @@ TD_TEST(a_form_larger_than_the_limit_is_not_kept)
                                            folder_compiled_limit + 1));
     ck_assert_int_eq(large, 1);
     ck_assert(has_form("0.program") && !has_form("1.program"));
+    close_store();
 }
 
 TD_TEST(a_version_that_outlives_its_form_is_freed)
