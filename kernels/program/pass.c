@@ -17,8 +17,9 @@ static uint64_t work_of(const struct td_cost *cost)
     return td_saturating_add(work, td_saturating_mul(cost->random_reads, 64));
 }
 
-/* True if the work of all other steps is small beside the bytes that step s reads. The first call of
- * a pass prepares the other calls, and the steps after the pass are not split over the workers. */
+/* True if the work of all other steps is small beside the bytes that step s reads. The first call
+ * of a pass prepares the other calls, and the steps after the pass are not split over the
+ * workers. */
 static bool does_most_work(const struct td_program_plan *plan, int s)
 {
     const uint64_t most = td_program_step_cost(plan, s).bytes_read / SMALL_PART;
