@@ -115,11 +115,12 @@ static bool is_count_attr(const struct way *way, int i)
     return way->kind == TD_MERGE_CONCAT && way->op->rows->count_attr == i;
 }
 
-/* True if the default of attribute i depends on the call. A call that leaves the attribute unset
- * then differs from every call that sets it. */
+/* True if a call that leaves attribute i unset differs from every call that sets it, because the
+ * default depends on the call, or because the steps of a program have defaults of their own. */
 static bool depends_on_call(const struct way *way, int i)
 {
-    return !is_plain_attr(way, i) && !is_count_attr(way, i) && way->op->attrs[i].default_text;
+    return !is_plain_attr(way, i) && !is_count_attr(way, i) &&
+           (way->op->attrs[i].default_text || way->op->is_same);
 }
 
 static bool is_given(const struct td_op_args *args, int i)

@@ -325,6 +325,13 @@ class Batches(DeviceTest):
             for reply in replies:
                 self.assertStatus(reply, 200)
 
+    def test_calls_that_omit_a_policy_are_not_merged_with_calls_that_set_it(self):
+        program = self.program({"op": "negative", "x": "$rows", "as": "result"}, bounds={"attr": "mode", "default": "clip"})
+        bodies = [{"ids": [[100, 0]], **({"mode": "zero"} if i % 2 else {})} for i in range(5)]
+        for i, reply in enumerate(self.answers("programs/modes", bodies, program=program, batches=3)):
+            row = [0.0] * 4 if i % 2 else TABLE[99]
+            self.assertEqual(reply.json()["outputs"]["result"]["data"][0][0], [-x for x in row])
+
     def test_a_program_that_accepts_one_number_of_rows_is_launched_one_by_one(self):
         program = self.program({"op": "reshape", "x": "$rows", "shape": [1, 2, 2, 2], "as": "result"})
         for i, reply in enumerate(self.answers("programs/one", [{"ids": [[i, 0]]} for i in range(4)], program=program, batches=4)):
