@@ -17,6 +17,14 @@ bool td_rows_has_input(const struct td_op_args *args, td_tensor_set rows, int i)
     return args->inputs[i].count == 1 && has_tensor(rows, number);
 }
 
+bool td_rows_are_inputs(const struct td_op_args *args, td_tensor_set rows, uint64_t inputs)
+{
+    for (int i = 0; i < args->op->n_inputs; i++)
+        if (args->inputs[i].count > 0 && (inputs >> i & 1) != td_rows_has_input(args, rows, i))
+            return false;
+    return true;
+}
+
 static bool has_n_rows(const struct td_tensor *tensor, int64_t n)
 {
     return tensor->shape.rank > 0 && tensor->shape.dim[0] == n;

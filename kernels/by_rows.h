@@ -15,6 +15,9 @@ bool td_op_by_rows(const struct td_op_args *args, td_tensor_set rows);
 /* True if `rows` has input i, which is not a list and is given. */
 bool td_rows_has_input(const struct td_op_args *args, td_tensor_set rows, int i);
 
+/* True if `rows` has the given inputs of a set, in which bit i is input i, and no other tensors. */
+bool td_rows_are_inputs(const struct td_op_args *args, td_tensor_set rows, uint64_t inputs);
+
 /* True if the axis, which has been checked, is not the first dimension. An op along the axis then
  * computes each row on its own. */
 static inline bool td_axis_is_in_rows(int64_t axis, const struct td_shape *shape)

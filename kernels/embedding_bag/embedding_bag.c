@@ -358,12 +358,8 @@ static const struct td_op_rows bag_rows = {
 /* True if each row of indices is a bag. Implements td_op.by_rows. */
 static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
 {
-    for (int i = 0; i < args->op->n_inputs; i++) {
-        const bool by_index = i == TD_BAG_INDICES || i == TD_BAG_WEIGHTS;
-        if (args->inputs[i].count > 0 && by_index != td_rows_has_input(args, rows, i))
-            return false;
-    }
-    return td_embedding_bag_by_rows(args);
+    return td_embedding_bag_by_rows(args) &&
+           td_rows_are_inputs(args, rows, 1 << TD_BAG_INDICES | 1 << TD_BAG_WEIGHTS);
 }
 
 /* ---- Descriptor -------------------------------------------------------------------------- */

@@ -421,13 +421,9 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 /* True if each row of queries or rows is a query. Implements td_op.by_rows. */
 static bool by_rows(const struct td_op_args *args, td_tensor_set rows)
 {
-    for (int i = 0; i < TD_SEARCH_INPUTS; i++) {
-        const bool is_query = i == TD_SEARCH_QUERIES || i == TD_SEARCH_ROWS;
-        if (args->inputs[i].count > 0 && is_query != td_rows_has_input(args, rows, i))
-            return false;
-    }
     const struct td_tensor *queries = td_search_given(args, TD_SEARCH_QUERIES);
-    return !queries || queries->shape.rank == 2;
+    return (!queries || queries->shape.rank == 2) &&
+           td_rows_are_inputs(args, rows, 1 << TD_SEARCH_QUERIES | 1 << TD_SEARCH_ROWS);
 }
 
 /* ---- Descriptor -------------------------------------------------------------------------- */

@@ -49,12 +49,8 @@ class PassTest(TensorTest):
                 self.wait_for_waiting(len(others))
             yield gate, first, others
 
-
-class Passes(PassTest):
-    def test_searches_that_wait_are_computed_together_and_as_alone(self):
-        bodies = [self.body(i, **({"exclude": [i]} if i % 3 == 0 else {})) for i in range(1, 8)]
-        bodies += [{"rows": [4, 9], "k": 3}, {"rows": 7, "k": 2, "exclude_self": False}]
-        alone = [self.post("/v1/tensors/vectors/search", body).json() for body in [self.body(0), *bodies]]
+    def assertPassAsAlone(self, bodies, alone):
+        """A first call and these share a pass, and get the replies that each gets alone."""
         before = metric(self.daemon, "tensord_pass_members_total")
         with self.passing(bodies) as (gate, first, others):
             gate.let_pass()
@@ -64,6 +60,14 @@ class Passes(PassTest):
                 self.assertStatus(reply, 200)
                 self.assertEqual(reply.json()["outputs"], wanted["outputs"])
         self.assertEqual(metric(self.daemon, "tensord_pass_members_total") - before, len(bodies))
+
+
+class Passes(PassTest):
+    def test_searches_that_wait_are_computed_together_and_as_alone(self):
+        bodies = [self.body(i, **({"exclude": [i]} if i % 3 == 0 else {})) for i in range(1, 8)]
+        bodies += [{"rows": [4, 9], "k": 3}, {"rows": 7, "k": 2, "exclude_self": False}]
+        alone = [self.post("/v1/tensors/vectors/search", body).json() for body in [self.body(0), *bodies]]
+        self.assertPassAsAlone(bodies, alone)
         self.wait_for_waiting(0)
 
     def test_each_keeps_its_own_error(self):
@@ -160,15 +164,7 @@ class Programs(PassTest):
         negate = {"op": "negative", "x": "$query", "as": "negated"}
         bodies = [self.program(1), self.program(2, [negate], "$negated"), self.program(3, exclude=[5, 9]), {"query": vector(4)}, {"query": vector(5), "k": 7}]
         alone = [self.post("/v1/programs/run" if "steps" in body else "/v1/programs/nearest", body).json() for body in [self.program(0), *bodies]]
-        before = metric(self.daemon, "tensord_pass_members_total")
-        with self.passing(bodies) as (gate, first, others):
-            gate.let_pass()
-            gate.arrivals[0].release()
-            for raw, wanted in zip([first, *others], alone):
-                reply = raw.reply()
-                self.assertStatus(reply, 200)
-                self.assertEqual(reply.json()["outputs"], wanted["outputs"])
-        self.assertEqual(metric(self.daemon, "tensord_pass_members_total") - before, len(bodies))
+        self.assertPassAsAlone(bodies, alone)
 
     def test_each_keeps_its_own_error_with_the_step(self):
         before = self.program(2, [{"op": "gather", "params": {"ref": "vectors"}, "indices": "$row", "as": "rows_before"}], "$rows_before")
